@@ -331,7 +331,8 @@ def _restored(images: torch.Tensor, options: Dict[str, Any], node_id: Optional[s
     done = 0
     begun = time.monotonic()
     try:
-        frames = remaster.restore_frames(
+        # Left by whatever error, it ends the program.
+        with remaster.restore_frames(
             _frames(images, alpha),
             rate=_RATE,
             count=len(images),
@@ -340,14 +341,14 @@ def _restored(images: torch.Tensor, options: Dict[str, Any], node_id: Optional[s
             cancel=run,
             **options,
             **make_room(),
-        )
-        for frame in frames:
-            if restored is None:
-                restored = _room((len(images), *frame.shape))
-            values = torch.from_numpy(numpy.array(frame, dtype=numpy.float32))
-            restored[done] = values / 65535 if alpha else values.clamp(0, 1)
-            done += 1
-            run.show(done / len(images), _said(done, len(images), begun), _small(restored[done - 1], run))
+        ) as frames:
+            for frame in frames:
+                if restored is None:
+                    restored = _room((len(images), *frame.shape))
+                values = torch.from_numpy(numpy.array(frame, dtype=numpy.float32))
+                restored[done] = values / 65535 if alpha else values.clamp(0, 1)
+                done += 1
+                run.show(done / len(images), _said(done, len(images), begun), _small(restored[done - 1], run))
     except remaster.Cancelled:
         raise interrupted() from None
     except remaster.RemasterError as error:

@@ -38,6 +38,21 @@ const PAST_DISK: [&str; 14] = [
     "TempPath",
 ];
 
+/// Calls that open a file past `disk`, which waits for no pipe.
+const PAST_READ: [&str; 7] = [
+    " File::open(",
+    "(File::open(",
+    "fs::File::open(",
+    "fs::read(",
+    "fs::read_to_string(",
+    "File::options(",
+    "OpenOptions",
+];
+
+/// Files that read what the system says of itself, and one that tests of kills write.
+const SYSTEM: [&str; 4] =
+    ["media/src/resident.rs", "machine/memory/kernel.rs", "bench/src/card/mod.rs", "cli/src/kill.rs"];
+
 /// Who may: `disk` itself, and what is no part of the product.
 const MAY_GO_PAST: [&str; 4] = ["disk", "testkit", "isa", "xtask"];
 
@@ -57,6 +72,8 @@ pub(crate) fn check(root: &Path, workspace: &[Package]) -> Outcome {
         wrong.extend(not_free(name, words, &sources));
         if !MAY_GO_PAST.contains(&name) {
             wrong.extend(uses(&sources, &PAST_DISK, &format!("`{name}` makes or removes files past `disk`")));
+            let (rule, named) = (format!("`{name}` opens files past `disk::read_named`"), of_paths(sources));
+            wrong.extend(uses(&named, &PAST_READ, &rule));
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
@@ -69,6 +86,13 @@ fn product(folder: &Path) -> Result<Vec<(String, String)>, String> {
     all.retain(|(path, _)| !is_test(path.strip_prefix(folder).unwrap_or(path)));
     let product = |text: String| text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
     Ok(all.into_iter().map(|(path, text)| (path.display().to_string(), product(text))).collect())
+}
+
+/// Sources whose paths may come from a person.
+fn of_paths(mut sources: Vec<(String, String)>) -> Vec<(String, String)> {
+    let is_system = |file: &str| SYSTEM.iter().any(|end| file.replace('\\', "/").ends_with(end));
+    sources.retain(|(file, _)| !is_system(file));
+    sources
 }
 
 /// Where a crate writes what it should stay free of.
@@ -167,6 +191,15 @@ mod tests {
         let found = not_free("plan", "clock, threads", &source("fn a() {}\nlet t = Instant::now();"));
         assert_eq!(found, ["a.rs:2: `plan` stays free of clock"]);
         assert_eq!(not_free("plan", "magic", &clean).len(), 1);
+    }
+
+    #[test]
+    fn files_are_opened_where_no_pipe_is_waited_for() {
+        let source = |file: &str, text: &str| vec![(file.to_owned(), text.to_owned())];
+        let found = |file: &str, text: &str| uses(&of_paths(source(file, text)), &PAST_READ, "rule").len();
+        assert_eq!(found("crates/cli/src/config.rs", "let file = std::fs::File::open(path)?;"), 1);
+        assert_eq!(found("crates/cli/src/config.rs", "let file = PipelineFile::open(path)?;"), 0);
+        assert_eq!(found("crates/media/src/resident.rs", "std::fs::read_to_string(path)"), 0);
     }
 
     #[test]

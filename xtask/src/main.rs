@@ -8,6 +8,7 @@ mod goldens;
 mod ignored;
 mod isa;
 mod layers;
+mod not_run;
 mod parity;
 mod site;
 mod suite;
@@ -24,8 +25,12 @@ const HELP: &str = "usage: cargo xtask COMMAND
   rules    only the quick part of it: dependency table, list of dependencies, goldens by hash, marks of ignored tests, versions, links, imports
   tests [ARGUMENT...]
            only the tests; arguments are those of `cargo nextest run`
+  cpu-only [ARGUMENT...]
+           the tests of the command line with the program that has no GPU backend
   ignored WORD...
            the tests that are ignored for a reason that starts with one of these words
+  left [WORD...]
+           names the tests that are ignored for another reason than these words
   site PROGRAM
            builds the site into target/site with a program `remaster` that is there, and checks its links;
            scripts/site does it with everything that it needs
@@ -48,7 +53,11 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["rules"] => rules(),
         ["tests", ref words @ ..] => suite::run(&root(), words),
+        ["cpu-only", ref words @ ..] => suite::run_of(&root(), &suite::CPU_ONLY, words),
         ["ignored", ref words @ ..] => ignored::run(&root(), words),
+        ["left", ref words @ ..] => {
+            ignored::left(&root(), words).map(|left| left.iter().for_each(|line| println!("{line}")))
+        }
         ["site", "--check"] => site::check(&root()),
         ["site", program] => site::build(&root(), program),
         ["parity"] => parity::write(&root()),
@@ -86,6 +95,7 @@ fn rules() -> Outcome {
         goldens::check_copies(&root.join("testdata"), &root.join("crates/doctor/goldens"))
     })?;
     step("marks of ignored tests", || ignored::check(&root))?;
+    step("one spelling of what was not run", || not_run::check(&root))?;
     step("programs of tests", || suite::check(&root))?;
     step("one version", || versions::check(&root))?;
     step("links of documents", || site::check(&root))?;

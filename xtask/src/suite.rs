@@ -4,14 +4,24 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Outcome, cargo, tool};
+use crate::not_run::NOT_RUN;
+use crate::{Outcome, cargo, ignored, tool};
 
 /// Everything is built with these, so that one set of dependencies is built: all crates, with buckets.
 pub(crate) const WHAT: [&str; 4] = ["--workspace", "--features", "remaster-cli/cloud", "--locked"];
 
+/// The program without the GPU, as `install.sh` takes it where there is no other, and the tests of the command line.
+pub(crate) const CPU_ONLY: [&str; 6] =
+    ["--package", "remaster-cli", "--no-default-features", "--features", "cloud,serve", "--locked"];
+
+/// Runs tests of all crates as they are built for everything.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
+    run_of(root, &WHAT, words)
+}
+
 /// Runs tests, and names the slowest and those that could not run. With `REMASTER_CI_REPORT` these lines are added to
 /// the file of that name, too.
-pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
+pub(crate) fn run_of(root: &Path, what: &[&str], words: &[&str]) -> Outcome {
     let found = Command::new(tool()).args(["nextest", "--version"]).output();
     if !found.is_ok_and(|out| out.status.success()) {
         return Err("cargo-nextest is missing; `.ci/run tools` installs it, or `cargo install --locked cargo-nextest`"
@@ -19,7 +29,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     }
     let report = report_file(root);
     let _ = std::fs::remove_file(&report);
-    let outcome = cargo(&[&["nextest", "run", "--no-fail-fast"], &WHAT[..], words].concat());
+    let outcome = cargo(&[&["nextest", "run", "--no-fail-fast"], what, words].concat());
     let xml = match std::fs::read_to_string(&report) {
         Ok(xml) => xml,
         // The build failed.
@@ -27,15 +37,20 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
         Err(e) => return Err(format!("{}: {e}", report.display())),
     };
     let Report { mut times, not_run } = read(&xml);
+    // A run of some tests leaves out nothing that was asked for.
+    let is_all = what == WHAT && words.is_empty();
+    let left = if is_all { ignored::left(root, &[])? } else { Vec::new() };
     times.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut text = String::new();
     for (seconds, name) in times.iter().take(10) {
         let _ = writeln!(text, "{seconds:8.1} s  {name}");
     }
-    for line in not_run {
+    for line in &not_run {
         let _ = writeln!(text, "{line}");
     }
+    // The report gets them once all steps are known.
     print!("{text}");
+    left.iter().for_each(|line| println!("{line}"));
     if let Some(file) = std::env::var_os("REMASTER_CI_REPORT") {
         let before = std::fs::read_to_string(&file).unwrap_or_default();
         std::fs::write(&file, before + &text).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -91,7 +106,7 @@ fn read(xml: &str) -> Report {
         let program = value(" classname").unwrap_or_default();
         report.times.push((seconds, format!("{program} {}", test.unwrap_or_default())));
         let said = case.split("<system-").skip(1).flat_map(str::lines);
-        let lines = said.filter_map(|line| Some(plain(&line[line.find("NOT RUN: ")?..])));
+        let lines = said.filter_map(|line| Some(plain(&line[line.find(NOT_RUN)?..])));
         report.not_run.extend(lines.map(|line| line.split("</").next().unwrap_or_default().to_owned()));
     }
     report.not_run.sort();
@@ -116,6 +131,6 @@ NOT RUN: it (no &lt;disk&gt;)
 </system-out></testcase><testcase name="z" classname="a" timestamp="t" time="0.25"></testcase></testsuite>"#;
         let report = read(xml);
         assert_eq!(report.times, [(1.5, "a::all x::y".into()), (0.25, "a z".into())]);
-        assert_eq!(report.not_run, ["NOT RUN: it (no <disk>)"]);
+        assert_eq!(report.not_run, [format!("{NOT_RUN}it (no <disk>)")]);
     }
 }

@@ -14,6 +14,7 @@ mod restore;
 #[cfg(feature = "serve")]
 mod serve;
 mod units;
+mod whole;
 
 use std::path::PathBuf;
 

@@ -82,7 +82,10 @@ impl CliError {
             CliError::Serve(error) => {
                 let class = match error {
                     ServeError::NoToken(_) | ServeError::Token(_) => Class::Usage,
-                    ServeError::State { .. } | ServeError::Folder { .. } => Class::Input,
+                    ServeError::State { .. }
+                    | ServeError::Folder { .. }
+                    | ServeError::Listen { .. }
+                    | ServeError::Taken(_) => Class::Input,
                     _ => Class::Device,
                 };
                 ("server", class)

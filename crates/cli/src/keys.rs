@@ -29,13 +29,15 @@ pub(crate) fn listen(interrupt: &Interrupt, pause: Pause, screen: Screen) -> Opt
     Keys::start(pressed, interrupt)
 }
 
-/// Obeys the process that started this one.
-pub(crate) fn obey(interrupt: &Interrupt, pause: Pause) -> Result<Hearing, CliError> {
+/// Obeys the process that started this one; `pause` stops and starts a clock.
+pub(crate) fn obey(interrupt: &Interrupt, pause: Option<Pause>) -> Result<Hearing, CliError> {
     let control = interrupt.control().clone();
     let heard = move |byte| match byte {
         told::PAUSE | told::RESUME => {
             control.pause(byte == told::PAUSE);
-            pause.set(byte == told::PAUSE);
+            if let Some(pause) = &pause {
+                pause.set(byte == told::PAUSE);
+            }
         }
         told::STOP => {
             // A run that waits cannot stop.

@@ -61,6 +61,7 @@ impl Progress {
         // Windows Terminal knows both; the old console may not.
         let modern = cfg!(unix) || !env("WT_SESSION").is_empty();
         let style = Style {
+            memory: out.is_verbose(),
             columns: 80,
             colour: modern && env("NO_COLOR").is_empty(),
             blocks: utf8 || (cfg!(windows) && modern),
@@ -77,6 +78,7 @@ impl Progress {
             about: About::default(),
             unit,
             planned: None,
+            saved: None,
             memory: None,
             meter: || resident_now().zip(resident()),
             shown: None,
@@ -142,6 +144,12 @@ impl Progress {
             Event::Reached { phase, frames } => {
                 state.tally.reach(phase, frames);
                 shared.show(state);
+            }
+            Event::Saved(saved) => {
+                state.saved = Some(saved);
+                let mut value = json!(saved);
+                value["event"] = json!("saved");
+                shared.tell(&value);
             }
             _ => {}
         }

@@ -22,8 +22,10 @@ const SAMPLE: usize = 66;
 /// Damages that are tried in the gate.
 const DAMAGES: usize = 24;
 
-const HOW: &str =
-    "--model identity --resolution 48 --device cpu --threads 1 --unit-frames 12 --piece-frames 5";
+const HOW: &str = "--model identity --vae identity --resolution 48 --device cpu --threads 1 --unit-frames 12 --piece-frames 5";
+
+/// With a network that takes frame by frame, whose frames are saved.
+const FRAMES: &str = "--model anime --resolution 1x --device cpu --threads 1 --unit-frames 12 --piece-frames 6 --checkpoint 0s";
 
 /// Commands one after the other; the one that is killed is given again.
 struct Scenario {
@@ -36,11 +38,12 @@ fn scenarios() -> Vec<Scenario> {
     let scenario = |name, film, lines: &[&str]| Scenario {
         name,
         film,
-        lines: lines.iter().map(|line| line.replace("HOW", HOW)).collect(),
+        lines: lines.iter().map(|line| line.replace("HOW", HOW).replace("FRAMES", FRAMES)).collect(),
     };
     vec![
         scenario("local", "out.mkv", &["film.mkv -o out.mkv -q --checkpoint 0s HOW"]),
         scenario("elsewhere", "out.mp4", &["film.mkv -o out.mp4 -q --temp temp --checkpoint 0s HOW"]),
+        scenario("frames", "out.mkv", &["film.mkv -o out.mkv -q FRAMES"]),
         scenario("in one go", "out.mkv", &["film.mkv -o out.mkv -q --disk 0 HOW"]),
         scenario(
             "units",

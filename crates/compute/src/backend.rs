@@ -4,9 +4,10 @@ use std::str::FromStr;
 
 use crate::cancel::CancelToken;
 use crate::cpu::{Cpu, CpuOptions, CpuPath, CpuSizing};
+use crate::dtype::DType;
 use crate::error::Result;
 #[cfg(feature = "gpu")]
-use crate::gpu::{Gpu, GpuDevice, GpuSizing, numerics, preferred};
+use crate::gpu::{Gpu, GpuDevice, GpuSizing, NetworkId, numerics, preferred};
 use crate::ops::{Ops, Sizing};
 use crate::reference::{Reference, ReferenceSizing};
 
@@ -65,6 +66,19 @@ impl Backend {
             #[cfg(feature = "gpu")]
             Backend::Gpu(device) => Box::new(GpuSizing { choices: device.choices }),
             Backend::Reference => Box::new(ReferenceSizing),
+        }
+    }
+
+    /// The same for a network, by its short name, its values and its format. Devices that are not trusted are watched by
+    /// network and format.
+    #[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only GPUs are watched"))]
+    pub fn for_network(self, name: &'static str, values: u64, dtype: DType) -> Self {
+        match self {
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(device) => {
+                Backend::Gpu(GpuDevice { network: Some(NetworkId { name, values, dtype }), ..device })
+            }
+            other => other,
         }
     }
 

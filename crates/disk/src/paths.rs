@@ -19,11 +19,24 @@ pub fn read(path: &Path) -> io::Result<File> {
     at(path, |folder, name| folder.read(name))
 }
 
-/// Opens a regular file that a person named, to read; a link to one is followed. A pipe or a device is an error, at once:
-/// opening one could wait without an end.
+/// Opens a regular file that a person or a plan named, to read; a link to one is followed. Whatever else it is, a pipe or a
+/// device or a folder, is an error, at once: opening one could wait without an end. Everything that a path is given for is
+/// opened here; `cargo xtask rules` refuses the calls of the standard library.
 pub fn read_named(path: &Path) -> io::Result<File> {
     check_path(path)?;
-    let file = path.metadata()?.is_file().then(|| File::open(path)).ok_or_else(not_regular)??;
+    // Opening a device can have effects of its own.
+    if !path.metadata()?.is_file() {
+        return Err(not_regular());
+    }
+    // It may be another one by now.
+    #[cfg(unix)]
+    let file: File = {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::open(path, flags, Mode::empty())?.into()
+    };
+    #[cfg(windows)]
+    let file = File::open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 

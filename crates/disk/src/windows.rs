@@ -50,7 +50,11 @@ fn asked(path: &Path) -> Option<File> {
 
 /// The disk and the number of the file or folder that a path leads to.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
-    let file = asked(path)?;
+    identity_of(&asked(path)?)
+}
+
+/// The disk and the number of an open file or folder.
+pub(crate) fn identity_of(file: &File) -> Option<(u64, u64)> {
     let mut about = BY_HANDLE_FILE_INFORMATION::default();
     // SAFETY: the handle is open for as long as `file` lives, and `about` is written during the call.
     let done = unsafe { GetFileInformationByHandle(file.as_raw_handle(), &mut about) };

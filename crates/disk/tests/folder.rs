@@ -43,6 +43,32 @@ fn what_a_killed_writer_left_beside_a_file_goes_with_the_next_one() {
 }
 
 #[test]
+fn a_file_that_many_write_at_once_is_always_whole() {
+    const WRITERS: usize = 8;
+    let desk = tempfile::tempdir().unwrap();
+    let folder = &Folder::open(desk.path()).unwrap();
+    // Each writes its own letter, in two steps.
+    let write = |letter: u8| {
+        for _ in 0..300 {
+            let half = [letter; 100];
+            folder
+                .write_whole("list", |file| {
+                    file.write_all(&half)?;
+                    std::thread::yield_now();
+                    file.write_all(&half)
+                })
+                .unwrap();
+            let found = folder.bytes("list", 1000).unwrap();
+            assert!(found.len() == 200 && found.iter().all(|b| *b == found[0]), "{} bytes", found.len());
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..WRITERS).for_each(|n| drop(scope.spawn(move || write(b'a' + n as u8))));
+    });
+    assert_eq!(folder.list(100).unwrap().len(), 1, "nothing is left beside it");
+}
+
+#[test]
 fn a_folder_is_made_with_those_above_it_and_limits_hold() {
     let desk = tempfile::tempdir().unwrap();
     let folder = Folder::make(&desk.path().join("a/b/c")).unwrap();

@@ -63,3 +63,45 @@ fn a_link_in_place_of_a_part_is_not_followed() {
     folder.write_whole("b", |file| file.write_all(b"whole")).unwrap();
     assert_eq!(fs::read(desk.path().join("b")).unwrap(), b"whole");
 }
+
+#[test]
+fn private_files_and_folders_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let allow = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let folder = Folder::open(desk.path()).unwrap();
+    let (secret, inside) = (desk.path().join("secret"), desk.path().join("inside"));
+    let write = |folder: &Folder| folder.write_private("secret", |file| file.write_all(b"word"));
+    // At no moment: while it is written, it has another name.
+    folder
+        .write_private("secret", |file| {
+            assert_eq!(file.metadata()?.permissions().mode() & 0o777, 0o600);
+            file.write_all(b"word")
+        })
+        .unwrap();
+    assert_eq!(mode(&secret), 0o600);
+    assert!(!folder.make_file_private("secret").unwrap());
+    for open in [0o644, 0o640, 0o602, 0o777] {
+        allow(&secret, open);
+        assert!(folder.make_file_private("secret").unwrap());
+        assert_eq!(mode(&secret), open & 0o700);
+    }
+    // One that is there loses its mode with its bytes.
+    allow(&secret, 0o644);
+    write(&folder).unwrap();
+    assert_eq!(mode(&secret), 0o600);
+    fs::create_dir(&inside).unwrap();
+    allow(&inside, 0o755);
+    let handle = folder.folder("inside").unwrap();
+    assert!(handle.is_open_to_others().unwrap());
+    assert!(handle.make_private().unwrap() && !handle.make_private().unwrap());
+    assert!(!handle.is_open_to_others().unwrap());
+    assert_eq!(mode(&inside), 0o700);
+    // A link gets nothing changed behind it.
+    allow(&inside, 0o755);
+    symlink(&inside, desk.path().join("link")).unwrap();
+    symlink(&secret, desk.path().join("other")).unwrap();
+    assert!(folder.folder("link").is_err() && folder.make_file_private("other").is_err());
+    assert_eq!(mode(&inside), 0o755);
+}

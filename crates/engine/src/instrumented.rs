@@ -82,6 +82,7 @@ impl Ops for Instrumented<'_> {
         upload(&mut self, from: &[f32], to: View<'_>) -> ();
         download(&mut self, from: View<'_>, to: &mut [f32]) -> ();
         wait(&mut self) -> ();
+        finish_checks(&mut self) -> ();
         first_spoiled(&mut self) -> Option<String>;
         row_sums(&mut self, desc: &RowSumsDesc<'_>) -> ();
         normalize(&mut self, desc: &NormalizeDesc<'_>) -> ();

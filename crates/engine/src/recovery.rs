@@ -127,6 +127,11 @@ impl<'a> Guarded<'a> {
         self.sessions.get(i).map_or(0, Session::wants)
     }
 
+    /// Waits for checks of the results that are under way, so that no clip counts that a wrong device made.
+    pub(crate) fn finish_checks(&mut self) -> Result<(), EngineError> {
+        self.sessions.iter_mut().try_for_each(Session::finish_checks).inspect_err(|_| self.sessions.clear())
+    }
+
     /// What network number `i` used so far.
     pub(crate) fn summary(&self, i: usize) -> Summary {
         let before = self.used.get(i).copied().unwrap_or_default();

@@ -52,7 +52,7 @@ impl Road<'_> {
                 run.recover(error, &mut |frame| self.source.back_to(frame), events)?;
             }
         }
-        Ok(())
+        run.finish_checks()
     }
 
     /// All `frames` results were written.

@@ -68,6 +68,13 @@ impl std::fmt::Debug for Open {
     }
 }
 
+/// Values of a network's weights.
+fn values(network: &dyn Network) -> u64 {
+    let mut values = 0;
+    network.weights(&mut |weight| values += weight.spec().main_len() as u64);
+    values
+}
+
 /// A clip under way.
 pub struct Session<'a> {
     plan: Plan,
@@ -122,7 +129,8 @@ impl<'a> Session<'a> {
         };
         let fixed = settings.backend.sizing().fixed_bytes();
         let arena = plan.peaks.device.saturating_sub(fixed);
-        let device = (settings.open.0)(&settings.backend, arena, settings.cancel.clone())?;
+        let backend = settings.backend.for_network(network.name(), values(network), settings.dtype);
+        let device = (settings.open.0)(&backend, arena, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
         let tails = tails(network, &slice_loop, plan.job.start)?;
         let mut session = Session {
@@ -234,6 +242,11 @@ impl<'a> Session<'a> {
 
     fn device_peak(&self) -> u64 {
         self.ops.arena().peak() + self.fixed
+    }
+
+    /// Waits for checks of the results that are under way: they may find that the device computes wrong numbers.
+    pub(crate) fn finish_checks(&mut self) -> Result<(), EngineError> {
+        Ok(self.ops.finish_checks()?)
     }
 
     /// What was used so far.

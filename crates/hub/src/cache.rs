@@ -205,11 +205,7 @@ pub(crate) fn open_own(path: &Path) -> std::io::Result<File> {
 
 /// SHA-256 of a file in lower-case hexadecimal.
 fn hash_of(path: &Path, caller: &mut Caller<'_>) -> Result<String, HubError> {
-    // Whatever is no regular file might never end.
-    if path.metadata().is_ok_and(|about| !about.is_file()) {
-        return Err(error::read(path)(std::io::Error::other("it is not a regular file")));
-    }
-    let mut file = File::open(path).map_err(error::read(path))?;
+    let mut file = remaster_disk::read_named(path).map_err(error::read(path))?;
     let of = file.metadata().map_err(error::read(path))?.len();
     hash_start(&mut file, of, path, caller).map(|hash| hex(&hash.finalize()))
 }

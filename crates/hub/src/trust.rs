@@ -20,7 +20,7 @@ pub(crate) fn trust(certificates: Option<&Path>) -> Result<TlsConfig, HubError> 
 }
 
 fn read(path: &Path) -> Result<Vec<ureq::tls::Certificate<'static>>, HubError> {
-    let file = std::fs::File::open(path).map_err(error::read(path))?;
+    let file = remaster_disk::read_named(path).map_err(error::read(path))?;
     let mut pem = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut pem).map_err(error::read(path))?;
     let certificates: Vec<_> = parse_pem(&pem)

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::MediaError;
 use crate::resident::Gauge;
+use crate::secrets::Secrets;
 pub(crate) use crate::supervised::{FromChild, Supervised, ToChild, plain};
 use crate::supervised::{Shared, lock};
 
@@ -105,6 +106,8 @@ impl std::fmt::Debug for Stop {
 pub struct Tools {
     ffmpeg: Tool,
     ffprobe: Tool,
+    /// How long ffmpeg took to start and to say its version.
+    start: Duration,
     keeper: Keeper,
     /// What ffmpeg says about encoders: it is the same for every part of a film, and asking takes 0.1 s.
     encoders: Arc<Mutex<HashMap<String, Arc<str>>>>,
@@ -137,22 +140,31 @@ struct Children {
 }
 
 impl Tools {
-    /// ffmpeg at `path`, or the one that the system finds. ffprobe is looked for beside it, then in the system's path.
-    pub fn find(path: Option<&Path>, stop: Stop) -> Result<Self, MediaError> {
-        Tools::find_apart(path, None, stop)
+    /// ffmpeg at `path`, or the one that the system finds. ffprobe is looked for beside it, then in the system's path. Neither
+    /// gets to know the secrets.
+    pub fn find(path: Option<&Path>, stop: Stop, secrets: Secrets) -> Result<Self, MediaError> {
+        Tools::find_apart(path, None, stop, secrets)
     }
 
     /// The same with ffprobe in a place of its own.
-    pub fn find_apart(ffmpeg: Option<&Path>, ffprobe: Option<&Path>, stop: Stop) -> Result<Self, MediaError> {
+    pub fn find_apart(
+        ffmpeg: Option<&Path>,
+        ffprobe: Option<&Path>,
+        stop: Stop,
+        secrets: Secrets,
+    ) -> Result<Self, MediaError> {
         let ffmpeg = ffmpeg.map_or_else(|| PathBuf::from("ffmpeg"), Path::to_owned);
         let places = ffprobe.map_or_else(|| beside(&ffmpeg), |path| vec![path.to_owned()]);
         let mut tools = Tools {
             ffmpeg: Tool::default(),
             ffprobe: Tool::default(),
-            keeper: Keeper::new(stop),
+            start: Duration::ZERO,
+            keeper: Keeper::new(stop, secrets),
             encoders: Arc::default(),
         };
+        let began = Instant::now();
         tools.ffmpeg = tools.ask_version(ffmpeg)?;
+        tools.start = began.elapsed();
         let mut found = Err(MediaError::NoTool { program: "ffprobe".into(), reason: String::new() });
         for place in places {
             found = tools.ask_version(place);
@@ -183,6 +195,11 @@ impl Tools {
         let mut all = vec![format!("ffmpeg {words}")];
         all.extend(libraries.iter().cloned());
         all.join(", ")
+    }
+
+    /// How long ffmpeg takes to start.
+    pub fn start(&self) -> Duration {
+        self.start
     }
 
     /// Where ffmpeg is and its version, then ffprobe.
@@ -293,26 +310,53 @@ impl Tools {
     fn count_within(&self, args: &[OsString], patience: u64) -> Result<(usize, Vec<String>), MediaError> {
         let mut command = Command::new(&self.ffmpeg.program);
         command.args(args).args(["-progress", "pipe:1", "-f", "null", "-"]).stdin(Stdio::null());
-        let what = "the check of the written file";
-        let mut watched = self.watched(command, what, patience)?;
         let mut frames = 0;
+        // A frame more is a sign of life; a line alone is none, since a clock makes it.
+        let lines = self.lines(command, "the check of the written file", patience, &mut |line| {
+            let found = line.strip_prefix("frame=").and_then(|n| n.trim().parse().ok());
+            let is_more = found.is_some_and(|n| n > frames);
+            frames = found.unwrap_or(frames);
+            is_more
+        })?;
+        Ok((frames, lines))
+    }
+
+    /// Gives `each` the lines that ffprobe says. It may take as long as lines go on coming.
+    pub(crate) fn ffprobe_lines(
+        &self,
+        args: &[OsString],
+        each: &mut dyn FnMut(&str),
+    ) -> Result<(), MediaError> {
+        let mut command = Command::new(&self.ffprobe.program);
+        command.args(args).stdin(Stdio::null());
+        let mut alive = |line: &str| {
+            each(line);
+            true
+        };
+        self.lines(command, "ffprobe", FRAME_SECONDS, &mut alive).map(drop)
+    }
+
+    /// Gives `each` the lines that a program says, which tells whether they are a sign of life. Its complaints are returned.
+    fn lines(
+        &self,
+        command: Command,
+        what: &'static str,
+        patience: u64,
+        each: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<Vec<String>, MediaError> {
+        let mut watched = self.watched(command, what, patience)?;
         if let Some(stdout) = watched.stdout.take() {
             let mut lines = BufReader::new(stdout);
             let mut line = Vec::new();
             watched.lives();
-            // A frame more is a sign of life; a line alone is none, since a clock makes it.
             while lines.by_ref().take(4096).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-                let text = String::from_utf8_lossy(&line).into_owned();
-                if let Some(n) = text.strip_prefix("frame=").and_then(|n| n.trim().parse().ok()) {
-                    if n > frames {
-                        watched.lives();
-                    }
-                    frames = n;
+                if each(&String::from_utf8_lossy(&line)) {
+                    watched.lives();
                 }
                 line.clear();
             }
         }
-        Ok((frames, watched.finish()?))
+        watched.finish()
     }
 
     /// Starts ffmpeg with pipes. `patience` is how long a read or a write may take.
@@ -344,25 +388,27 @@ fn quiet(command: &mut Command) {
     command.env("SVT_LOG", "1");
 }
 
-/// State that all child processes of one tool share: what stops them, and their memory.
+/// State that all child processes of one tool share: what stops them, their memory, and what they must not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     pub(crate) stop: Stop,
     gauge: Gauge,
+    secrets: Secrets,
 }
 
 impl Keeper {
-    pub(crate) fn new(stop: Stop) -> Self {
-        Keeper { stop, gauge: Gauge::default() }
+    pub(crate) fn new(stop: Stop, secrets: Secrets) -> Self {
+        Keeper { stop, gauge: Gauge::default(), secrets }
     }
 
     /// Starts a child. `patience` is how long a read or a write may take, in seconds.
     pub(crate) fn watched(
         &self,
-        command: Command,
+        mut command: Command,
         what: &'static str,
         patience: u64,
     ) -> Result<Supervised, MediaError> {
+        self.secrets.hide_from(&mut command);
         let (stop, gauge) = (self.stop.clone(), self.gauge.clone());
         self.stop.starting(|| Supervised::spawn(command, what, patience, stop, gauge))
     }

@@ -70,6 +70,11 @@ pub trait FrameSource: Send {
 
     /// The next frame goes into `frame`; its timestamp is returned, or `None` at the end.
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError>;
+
+    /// Frames that were read before the first one that was given.
+    fn lead(&self) -> usize {
+        0
+    }
 }
 
 impl FrameSource for Box<dyn FrameSource> {
@@ -80,6 +85,10 @@ impl FrameSource for Box<dyn FrameSource> {
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
         self.as_mut().next(frame)
     }
+
+    fn lead(&self) -> usize {
+        self.as_ref().lead()
+    }
 }
 
 /// Takes frames in order. One that is dropped before `finish` leaves nothing behind.
@@ -89,4 +98,16 @@ pub trait FrameSink: Send {
 
     /// All frames were written: completes the file, checks it and puts it into its place.
     fn finish(self: Box<Self>) -> Result<(), MediaError>;
+}
+
+/// Takes frames of a segment. What it hands to its encoder can be saved, and handed over again later, to the same bytes.
+pub trait SampleSink: FrameSink {
+    /// Bytes of the samples of a frame.
+    fn frame_bytes(&self) -> usize;
+
+    /// Samples of the last frame that was written, as the encoder got them; empty before the first.
+    fn samples(&self) -> &[u8];
+
+    /// The next frame as samples, to be shown at `pts`. Another number of bytes than that of a frame is an error.
+    fn write_samples(&mut self, samples: &[u8], pts: i64) -> Result<(), MediaError>;
 }

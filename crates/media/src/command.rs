@@ -182,6 +182,7 @@ mod tests {
     use super::*;
     use crate::clip::Format;
     use crate::colour::{Colour, Said};
+    use crate::ends::Announced;
     use crate::hdr::{Hdr, MasterDisplay};
     use crate::probe::{Stream, Video};
     use crate::span::Span;
@@ -236,11 +237,12 @@ mod tests {
                 tags: tags(12),
                 notes: Vec::new(),
                 complaints: Vec::new(),
-                is_indexed: false,
+                announced: Announced::default(),
                 frames_estimated: false,
                 order: None,
                 ends: None,
                 start: None,
+                is_reordered: false,
                 believed: None,
                 read_as: layout,
                 read_name: word(13),

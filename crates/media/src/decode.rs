@@ -1,6 +1,5 @@
 //! Frames of a file, decoded by ffmpeg.
 
-use std::ffi::OsString;
 use std::io::ErrorKind;
 
 use remaster_picture::{Coding, Frame, turn};
@@ -9,15 +8,15 @@ use crate::asked::Filters;
 use crate::child::{Supervised, Tools, plain};
 use crate::clip::{Format, FrameSource, Late};
 use crate::colour::Colour;
+use crate::ends::{End, Given};
 use crate::error::{MediaError, frames};
 use crate::excerpt::{Excerpt, Position};
-use crate::fields::{self, Deinterlace};
+use crate::fields::{self, Deinterlace, Treatment};
 use crate::filter::{self, Filtered};
 use crate::launch::{Launch, Running, SETTLED, places};
 use crate::nut::{Next, TimeBase};
 use crate::probe::{MAX_FRAMES, Probe};
 use crate::span::{Span, Ticks};
-use crate::whitelist::opened;
 
 /// What to do with material that is not plain.
 #[derive(Clone, Debug, Default)]
@@ -57,11 +56,12 @@ pub struct Decoder {
     upright: Frame,
     /// Frames that were given.
     frames: usize,
+    /// Frames that came up to the first one that was given.
+    lead: usize,
     /// Times of the first and the last frame that were decoded.
     first: Option<i64>,
     last: Option<i64>,
-    is_indexed: bool,
-    ends: Option<f64>,
+    end: End,
     notes: Vec<String>,
     late: Late,
 }
@@ -99,6 +99,12 @@ fn lasting(Excerpt { first, end }: Excerpt, clock: TimeBase, rate: Option<TimeBa
     Some((frames.round() as usize).clamp(1, MAX_FRAMES))
 }
 
+/// Whether frames of a film are the same wherever decoding begins. Filters of a person and 3:2 pulldown count frames from where
+/// they start, and what is made of damage depends on what was decoded before: there the film is read from its start.
+fn is_local(options: &ReadOptions, fields: &Treatment) -> bool {
+    options.filters.is_none() && fields.is_local() && !options.keep_damaged
+}
+
 /// Ticks in which a decoder that starts in the middle settles.
 fn settling(clock: TimeBase) -> i64 {
     (SETTLED * clock.den as f64 / clock.num as f64).ceil() as i64
@@ -127,6 +133,18 @@ impl Decoder {
         Ok(decoder)
     }
 
+    /// Returns the seconds of the film that [`Decoder::excerpt`] decodes before a frame that is shown `at` seconds after the
+    /// first one: all of them, if it begins with the film.
+    pub fn run_up(tools: &Tools, probe: &Probe, options: ReadOptions, at: f64) -> Result<f64, MediaError> {
+        let at = probe.span().start_seconds() + at;
+        let fields = fields::decide(tools, probe, options.deinterlace)?;
+        if !is_local(&options, &fields) {
+            return Ok(at);
+        }
+        let filtered = filter::decide(tools, probe, &fields, None)?;
+        Launch::new(tools, probe, (options.threads, true), &filtered, at).run_up(&places(probe, at))
+    }
+
     fn start(
         tools: &Tools,
         probe: &Probe,
@@ -136,6 +154,10 @@ impl Decoder {
         let (path, video) = (probe.path.clone(), &probe.video);
         if !video.complaints.is_empty() && !options.keep_damaged {
             return Err(MediaError::Damaged { path, frame: 0, reason: plain(&video.complaints) });
+        }
+        let is_all = probe.span().is_whole() && excerpt.is_none();
+        if let Some(fault) = video.announced.fault.filter(|_| is_all && !options.keep_damaged) {
+            return Err(fault.error(&path));
         }
         let hdr = |colour: &Colour| match colour.is_hdr() && !options.keep_hdr {
             true => Err(MediaError::Hdr { path: path.clone(), transfer: colour.transfer.value.clone() }),
@@ -150,45 +172,22 @@ impl Decoder {
         hdr(&filtered.colour)?;
         let unsupported = |what| MediaError::Samples { path: probe.path.clone(), what };
         let coding = filtered.colour.coding().map_err(unsupported)?;
-        let mut before: Vec<OsString> =
-            ["-hide_banner", "-nostdin", "-v", "error", "-noautorotate", "-copyts"].map(Into::into).into();
-        if let Some(decoder) = video.decoder {
-            before.extend(["-c:v", decoder].map(Into::into));
-        }
-        if let Some(threads) = options.threads {
-            before.extend(["-threads".into(), OsString::from(threads.to_string())]);
-        }
-        let mut behind = opened(&path);
-        behind.extend(["-map".into(), OsString::from(format!("0:{}", video.index))]);
-        if let Some(filter) = &filtered.filter {
-            behind.extend(["-vf".into(), OsString::from(filter)]);
-        }
-        // Without autoscale a change of size shows as a frame of another length; otherwise ffmpeg would
-        // scale in silence. The word for the input's own clock differs between versions; its numbers do not.
-        let clock = format!("{}:{}", filtered.clock.num, filtered.clock.den);
-        behind.extend(["-noautoscale", "-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
-        behind.extend(
-            ["-pix_fmt", &filtered.pixel_format, "-c:v", "rawvideo", "-f", "nut", "pipe:1"].map(Into::into),
-        );
-        let stored = filtered.size;
-        let length = filtered.layout.bytes(stored[0], stored[1]).unwrap_or(usize::MAX / 4);
-        let launch = Launch { tools: tools.clone(), path, args: [before, behind], length };
-        // Filters of a person and 3:2 pulldown count frames from where they start, and what is made of damage depends on
-        // what was decoded before: there the film is read from its start.
-        let jump = excerpt
-            .filter(|_| options.filters.is_none() && fields.is_local() && !options.keep_damaged)
-            .and_then(|(clock, excerpt)| Some(clock.seconds(excerpt.first?)));
+        let is_local = is_local(&options, &fields);
+        let jump =
+            excerpt.filter(|_| is_local).and_then(|(clock, excerpt)| Some(clock.seconds(excerpt.first?)));
         let span = probe.span();
         let begin = match (jump, span.is_whole()) {
             (None, _) => span.start_seconds(),
             (Some(first), true) => first - probe.origin(),
             (Some(first), false) => span.start_seconds() + first,
         };
+        let launch = Launch::new(tools, probe, (options.threads, is_local), &filtered, begin);
         let mut earlier = places(probe, begin);
         let ((reader, child), is_seeked) = launch.start_at_last(&mut earlier)?;
         // The frames know best: ffmpeg 9 crops Theora where its ffprobe does not. Larger than what was admitted is no
         // matter of cropping.
         let seen = [reader.stream().width, reader.stream().height];
+        let stored = filtered.size;
         let stored = if (0..2).all(|i| (1..=stored[i]).contains(&seen[i])) { seen } else { stored };
         let turned = filtered.turns % 2 == 1;
         let [width, height] = if turned { [stored[1], stored[0]] } else { stored };
@@ -209,8 +208,6 @@ impl Decoder {
         };
         let origin = video.start.map(|start| (start, video.time_base));
         let part = (!span.is_whole()).then_some(FileSpan { span, origin });
-        // What filters leave out or speed up is not missing.
-        let whole = options.filters.is_none();
         Ok(Decoder {
             launch,
             format,
@@ -220,8 +217,7 @@ impl Decoder {
             is_unsettled: is_seeked,
             excerpt: excerpt.map(|(_, excerpt)| excerpt).unwrap_or_default(),
             jump: jump.and(origin),
-            is_indexed: video.is_indexed && whole && part.is_none() && excerpt.is_none(),
-            ends: video.ends.filter(|_| whole).and_then(|ends| probe.span().end_in(Some(ends))),
+            end: End::of(probe, is_all, options.filters.is_none(), !fields.is_local()),
             part,
             coding,
             turns: filtered.turns,
@@ -229,6 +225,7 @@ impl Decoder {
             bytes: Vec::new(),
             upright: Frame::new(0, 0, 3),
             frames: 0,
+            lead: 0,
             first: None,
             last: None,
             notes: fields.note.into_iter().collect(),
@@ -272,7 +269,9 @@ impl Decoder {
             Err(MediaError::Child { reason, .. }) => Some(reason),
             Err(e) => return Err(e),
         };
-        let missing = self.missing();
+        // What ffmpeg says is enough.
+        let is_known = complaint.is_some() || self.frames == 0;
+        let missing = if is_known { None } else { self.missing()? };
         if !self.keep_damaged {
             return match (complaint, missing) {
                 (Some(reason), _) => Err(self.damaged(reason)),
@@ -287,10 +286,15 @@ impl Decoder {
         let stated = self.format.frames.filter(|n| *n > self.frames);
         let got = self.frames;
         let got = stated.map_or_else(|| frames(got), |n| format!("{got} of about {n} frames"));
-        if let Some(words) = complaint {
-            self.late.add(format!("the input is damaged: {got} decoded; ffmpeg reports: {words}"));
-        } else if missing.is_some() {
-            self.late.add(format!("the input is cut off: {got} decoded"));
+        match (complaint, missing) {
+            (Some(words), _) => {
+                self.late.add(format!("the input is damaged: {got} decoded; ffmpeg reports: {words}"));
+            }
+            (None, Some(MediaError::Damaged { reason, .. })) => {
+                self.late.add(format!("the input is damaged: {got} decoded; {reason}"));
+            }
+            (None, Some(_)) => self.late.add(format!("the input is cut off: {got} decoded")),
+            (None, None) => {}
         }
         Ok(())
     }
@@ -304,31 +308,28 @@ impl Decoder {
         }
     }
 
-    /// Seconds from the first frame of the file to the last that was decoded.
-    fn lasted(&self) -> Option<f64> {
-        let clock = self.format.time_base;
+    /// When the first frame of the file is shown, in seconds.
+    fn origin(&self) -> Option<f64> {
         let origin = self.part.as_ref().and_then(|part| part.origin).or(self.jump);
-        let first = match origin {
-            Some((pts, base)) => Some(base.seconds(pts)),
-            None => self.first.map(|pts| clock.seconds(pts)),
-        };
-        Some(clock.seconds(self.last?) - first?)
+        let first = self.first.map(|pts| self.format.time_base.seconds(pts));
+        origin.map(|(pts, base)| base.seconds(pts)).or(first)
     }
 
-    /// Whether the file should have had more frames.
-    fn missing(&self) -> Option<MediaError> {
-        // One part in a hundred: averages of variable rates and edits at both ends are not exact.
-        let stated = self.format.frames.unwrap_or(0);
-        if self.is_indexed && self.frames + 2 < stated - stated / 100 {
-            return Some(MediaError::Truncated { path: self.launch.path.clone(), got: self.frames, stated });
-        }
-        // Without an index the clock tells; sound may go on a little after the last picture.
-        match (self.is_indexed, self.ends, self.lasted()) {
-            (false, Some(ends), Some(lasted)) if lasted + 2.0 < 0.95 * ends => {
-                Some(self.damaged(format!("its video ends after {lasted:.1} s of {ends:.1} s")))
-            }
-            _ => None,
-        }
+    /// Seconds from the first frame of the file to the last that was decoded.
+    fn lasted(&self) -> Option<f64> {
+        Some(self.format.time_base.seconds(self.last?) - self.origin()?)
+    }
+
+    /// Why the file is not whole, or should have had more frames, now that its decoder came to its end.
+    fn missing(&mut self) -> Result<Option<MediaError>, MediaError> {
+        let given = Given {
+            frames: self.frames,
+            stated: self.format.frames,
+            first: self.origin(),
+            last: self.last.map(|pts| self.format.time_base.seconds(pts)),
+            until: self.part.as_ref().and_then(|part| part.span.end_in(None)),
+        };
+        self.end.missing(&self.launch.tools, &self.launch.path, given, &self.late)
     }
 
     /// Samples of the next frame go into `bytes`; its time by the clock of the file is returned.
@@ -365,6 +366,7 @@ impl Decoder {
         }
         self.last = Some(pts);
         self.first.get_or_insert(pts);
+        self.end.add(pts, self.format.time_base);
         Ok(Some(pts))
     }
 
@@ -383,6 +385,7 @@ impl Decoder {
                 Ok(None) => return Ok(None),
                 Ok(Some(pts)) => pts,
             };
+            self.lead += usize::from(self.frames == 0);
             let clock = self.format.time_base;
             let ticks = self.part.as_mut().map(|part| part.ticks(pts, clock));
             if self.is_unsettled {
@@ -452,6 +455,10 @@ impl Decoder {
 impl FrameSource for Decoder {
     fn format(&self) -> &Format {
         &self.format
+    }
+
+    fn lead(&self) -> usize {
+        self.lead.saturating_sub(1)
     }
 
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {

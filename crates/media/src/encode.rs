@@ -5,7 +5,7 @@ use std::path::Path;
 use remaster_picture::{Coding, Frame, Layout};
 
 use crate::child::Tools;
-use crate::clip::{Format, FrameSink};
+use crate::clip::{Format, FrameSink, SampleSink};
 use crate::command::{Extent, Order, Picture, arguments, segment_arguments};
 use crate::error::MediaError;
 use crate::nut::{VideoStream, fourcc};
@@ -26,7 +26,10 @@ pub struct Encoder {
     outgoing: Outgoing,
     layout: Layout,
     coding: Coding,
+    /// Samples of the last frame.
     bytes: Vec<u8>,
+    /// Bytes of the samples of a frame.
+    frame_bytes: usize,
 }
 
 impl Encoder {
@@ -53,7 +56,7 @@ impl Encoder {
         let stream = VideoStream { rate: Some(segment::rate(film.format)), ..raw(&target, film.format) };
         let args = segment_arguments(part.path(), &target, film.format.time_base);
         let outgoing = Outgoing::start(tools, path, part, &stream, &args, PATIENCE)?;
-        Ok(Encoder::of(target, outgoing))
+        Ok(Encoder::of(target, film.format, outgoing))
     }
 
     /// Writes one frame with the settings of [`Encoder::create`] and throws it away. What an encoder or a container
@@ -106,14 +109,16 @@ impl Encoder {
         let stream = VideoStream { rate, ..raw(&target, format) };
         let outgoing = Outgoing::start(tools, path, part, &stream, &args, patience)?;
         let streams = target.stream_notes.clone();
-        let mut encoder = Encoder::of(target, outgoing);
+        let mut encoder = Encoder::of(target, format, outgoing);
         encoder.outgoing.note(streams);
         Ok(encoder)
     }
 
-    fn of(target: Target, mut outgoing: Outgoing) -> Self {
+    fn of(target: Target, format: &Format, mut outgoing: Outgoing) -> Self {
         outgoing.note(target.notes);
-        Encoder { outgoing, layout: target.layout, coding: target.coding, bytes: Vec::new() }
+        let Target { layout, coding, .. } = target;
+        let frame_bytes = layout.bytes(format.width, format.height).unwrap_or(0);
+        Encoder { outgoing, layout, coding, bytes: Vec::new(), frame_bytes }
     }
 
     /// What a person should know about how the clip is written.
@@ -143,5 +148,23 @@ impl FrameSink for Encoder {
     fn finish(mut self: Box<Self>) -> Result<(), MediaError> {
         self.outgoing.complete()?;
         self.outgoing.put()
+    }
+}
+
+impl SampleSink for Encoder {
+    fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    fn samples(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn write_samples(&mut self, samples: &[u8], pts: i64) -> Result<(), MediaError> {
+        if samples.len() != self.frame_bytes {
+            let reason = format!("a frame has {} bytes instead of {}", samples.len(), self.frame_bytes);
+            return Err(MediaError::broken("the saved frames", reason));
+        }
+        self.outgoing.send(pts, true, samples)
     }
 }

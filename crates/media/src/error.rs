@@ -175,6 +175,18 @@ pub enum MediaError {
         /// Frames that should have come.
         stated: usize,
     },
+    /// Fewer bytes than the file should have.
+    #[error(
+        "{path} is cut off: it has {has} bytes, but its header announces {needs}; copy or download it again, or add --damaged keep to use what is there"
+    )]
+    CutOff {
+        /// Which.
+        path: PathBuf,
+        /// Bytes that are there.
+        has: u64,
+        /// Bytes that should be there.
+        needs: u64,
+    },
     /// The input lost bytes while it was read.
     #[error(
         "{path} shrank while it was being read, so the output would be incomplete; run again when it is complete"

@@ -51,6 +51,7 @@ impl Excerpt {
 pub struct Excerpted<S> {
     source: S,
     excerpt: Excerpt,
+    lead: usize,
     given: usize,
     is_over: bool,
 }
@@ -58,13 +59,17 @@ pub struct Excerpted<S> {
 impl<S: FrameSource> Excerpted<S> {
     /// The frames of `source` that are in `excerpt`.
     pub fn new(source: S, excerpt: Excerpt) -> Self {
-        Excerpted { source, excerpt, given: 0, is_over: false }
+        Excerpted { source, excerpt, lead: 0, given: 0, is_over: false }
     }
 }
 
 impl<S: FrameSource> FrameSource for Excerpted<S> {
     fn format(&self) -> &Format {
         self.source.format()
+    }
+
+    fn lead(&self) -> usize {
+        self.lead
     }
 
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
@@ -75,7 +80,7 @@ impl<S: FrameSource> FrameSource for Excerpted<S> {
                 return if self.given == 0 { Err(self.excerpt.missing()) } else { Ok(None) };
             };
             match self.excerpt.position(pts, self.given) {
-                Position::Before => {}
+                Position::Before => self.lead += 1,
                 Position::Inside => {
                     self.given += 1;
                     return Ok(Some(pts));

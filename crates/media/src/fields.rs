@@ -9,6 +9,7 @@ use crate::child::Tools;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
 use crate::probe::{Probe, Video};
+use crate::weave::Weave;
 use crate::whitelist::opened;
 use crate::words::Words;
 
@@ -84,6 +85,8 @@ pub(crate) struct Fields {
     progressive: usize,
     /// Frames with a field of the frame before.
     repeated: usize,
+    /// Those that look interlaced, by how their lines fit together; none if that was not looked at.
+    weave: Weave,
 }
 
 impl Fields {
@@ -96,9 +99,10 @@ impl Fields {
         self.interlaced() + self.progressive
     }
 
-    /// `idet` takes a few frames of progressive clips for interlaced, and the other way round: the majority counts.
+    /// `idet` takes a few frames of progressive clips for interlaced, and the other way round: the majority counts. Of
+    /// fine patterns it takes all of them.
     fn is_interlaced(&self) -> bool {
-        self.told() >= 5 && self.interlaced() > self.progressive
+        self.told() >= 5 && self.interlaced() > self.progressive && self.weave.woven >= self.weave.whole
     }
 
     /// 3:2 pulldown shows two of five frames with a field of the frame before; other video has next to none.
@@ -129,7 +133,17 @@ pub(crate) fn look(tools: &Tools, probe: &Probe, wish: Deinterlace) -> Result<Fi
         (Deinterlace::Auto, None) => may_be_interlaced(video),
         (Deinterlace::On | Deinterlace::Double | Deinterlace::Ivtc, _) => marked.is_none(),
     };
-    if look { samples(tools, probe) } else { Ok(Fields::default()) }
+    if !look {
+        return Ok(Fields::default());
+    }
+    let mut seen = samples(tools, probe)?;
+    // What is marked or asked for is deinterlaced whatever it looks like.
+    if wish == Deinterlace::Auto && marked.is_none() && seen.is_interlaced() {
+        for (at, _) in places(video) {
+            seen.weave.add(tools, probe, opening(probe, at))?;
+        }
+    }
+    Ok(seen)
 }
 
 /// What is done with a clip whose samples look like `seen`.
@@ -213,17 +227,22 @@ fn usual(video: &Video) -> Order {
     if video.codec == "dvvideo" { Order::Bottom } else { Order::Top }
 }
 
-/// Looks at the start, the middle and the end.
-fn samples(tools: &Tools, probe: &Probe) -> Result<Fields, MediaError> {
-    let rate = probe.video.rate.map_or(25.0, |r| r.num as f64 / r.den as f64);
-    let ends = probe.video.ends.unwrap_or(0.0);
+/// Where samples are taken, in seconds, and how many frames: at the start, in the middle and at the end.
+fn places(video: &Video) -> Vec<(f64, usize)> {
+    let rate = video.rate.map_or(25.0, |r| r.num as f64 / r.den as f64);
+    let ends = video.ends.unwrap_or(0.0);
     let long = SAMPLE as f64 / rate;
     if ends < 3.5 * long {
-        return sample(tools, probe, 0.0, 3 * SAMPLE);
+        return vec![(0.0, 3 * SAMPLE)];
     }
+    [0.0, (ends - long) / 2.0, ends - 1.25 * long].map(|at| (at, SAMPLE)).into()
+}
+
+/// What `idet` says of all samples.
+fn samples(tools: &Tools, probe: &Probe) -> Result<Fields, MediaError> {
     let mut all = Fields::default();
-    for at in [0.0, (ends - long) / 2.0, ends - 1.25 * long] {
-        let seen = sample(tools, probe, at, SAMPLE)?;
+    for (at, frames) in places(&probe.video) {
+        let seen = sample(tools, probe, at, frames)?;
         all.top += seen.top;
         all.bottom += seen.bottom;
         all.progressive += seen.progressive;
@@ -232,17 +251,23 @@ fn samples(tools: &Tools, probe: &Probe) -> Result<Fields, MediaError> {
     Ok(all)
 }
 
-fn sample(tools: &Tools, probe: &Probe, at: f64, frames: usize) -> Result<Fields, MediaError> {
+/// Options that open the video at a place, in seconds.
+fn opening(probe: &Probe, at: f64) -> Vec<OsString> {
     let mut args: Vec<OsString> =
         ["-hide_banner", "-nostdin", "-v", "quiet", "-noautorotate"].map(Into::into).into();
     if at > 0.0 {
         args.extend(["-noaccurate_seek", "-ss", &format!("{at:.3}")].map(Into::into));
     }
     args.extend(opened(&probe.path));
-    let (map, frames) = (format!("0:{}", probe.video.index), frames.to_string());
+    args.extend(["-map".into(), OsString::from(format!("0:{}", probe.video.index))]);
+    args
+}
+
+fn sample(tools: &Tools, probe: &Probe, at: f64, frames: usize) -> Result<Fields, MediaError> {
+    let mut args = opening(probe, at);
+    let frames = frames.to_string();
     let filter = "idet,metadata=mode=print:file=pipe\\\\:1:direct=1";
-    let rest =
-        ["-map", &map, "-frames:v", &frames, "-fps_mode", "passthrough", "-vf", filter, "-f", "null", "-"];
+    let rest = ["-frames:v", &frames, "-fps_mode", "passthrough", "-vf", filter, "-f", "null", "-"];
     args.extend(rest.map(Into::into));
     let text = tools.ffmpeg_for(SAMPLE_SECONDS, &args)?;
     Ok(count(&String::from_utf8_lossy(&text)))
@@ -269,12 +294,17 @@ mod tests {
 
     #[test]
     fn samples_are_judged_by_their_majority() {
-        let seen = |top, bottom, progressive, repeated| Fields { top, bottom, progressive, repeated };
+        let seen = |top, bottom, progressive, repeated| {
+            let weave = Weave::default();
+            Fields { top, bottom, progressive, repeated, weave }
+        };
         assert!(seen(0, 550, 40, 3).is_interlaced());
         assert_eq!(seen(0, 550, 40, 3).order(), Order::Bottom);
         assert!(!seen(10, 0, 500, 0).is_interlaced());
         assert!(!seen(2, 0, 0, 0).is_interlaced(), "too few to tell");
         assert!(!seen(0, 0, 0, 0).is_interlaced());
+        let weave = |woven, whole| Fields { weave: Weave { woven, whole }, ..seen(590, 0, 10, 0) };
+        assert!(weave(120, 20).is_interlaced() && !weave(3, 140).is_interlaced());
         assert!(seen(560, 0, 40, 230).is_telecined());
         assert!(!seen(560, 0, 40, 20).is_telecined());
         assert!(!seen(0, 0, 600, 0).is_telecined());
@@ -286,7 +316,8 @@ mod tests {
             lavfi.idet.single.current_frame=tff\nlavfi.idet.multiple.current_frame=tff\n\
             frame:1    pts:1\nlavfi.idet.repeated.current_frame=top\nlavfi.idet.multiple.current_frame=progressive\n\
             lavfi.idet.multiple.tff=12.00";
-        assert_eq!(count(text), Fields { top: 1, bottom: 0, progressive: 1, repeated: 1 });
+        let expected = Fields { top: 1, progressive: 1, repeated: 1, ..Fields::default() };
+        assert_eq!(count(text), expected);
         assert_eq!(count("\u{1b}[0m garbage=\n=\n"), Fields::default());
     }
 }

@@ -44,7 +44,7 @@ impl Sample {
         let (files, places) = files(path)?;
         for FilmFile { name, path, .. } in files {
             add_name(&mut hash, name.as_deref());
-            let mut file = File::open(&path)?;
+            let mut file = remaster_disk::read_named(&path)?;
             let length = file.metadata()?.len();
             add_samples(&mut file, length, places, &mut hash)?;
             bytes += length;
@@ -68,7 +68,7 @@ pub fn content(path: &Path, each: &mut dyn FnMut(u64) -> ControlFlow<()>) -> io:
     let mut block = vec![0; BLOCK];
     let mut read = 0;
     for FilmFile { name, path, .. } in files(path)?.0 {
-        let mut file = File::open(&path)?;
+        let mut file = remaster_disk::read_named(&path)?;
         if name.is_some() {
             add_name(&mut hash, name.as_deref());
             hash.update(file.metadata()?.len().to_le_bytes());

@@ -1,7 +1,7 @@
 //! Children with all that they start: a process group on Unix, a job object on Windows.
 
 use std::io;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 
 #[cfg(unix)]
 pub(crate) use unix::{Group, has_ended};
@@ -15,6 +15,25 @@ pub fn spawn_tied(command: &mut Command) -> io::Result<Child> {
     return command.spawn();
     #[cfg(windows)]
     windows::spawn_tied(command)
+}
+
+/// The status of a child of [`spawn_tied`], once it has ended. On Unix, what it left in the process group that it led is ended
+/// before its number is given back, so that the number cannot name another process.
+pub fn reap_tied(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    if !has_ended(child) {
+        return Ok(None);
+    }
+    #[cfg(unix)]
+    Group.end(child);
+    child.try_wait()
+}
+
+/// Ends a child of [`spawn_tied`] that was not reaped; on Unix with the process group that it leads.
+pub fn end_tied(child: &mut Child) {
+    #[cfg(unix)]
+    Group.end(child);
+    // One that has just ended is what was wanted.
+    let _ = child.kill();
 }
 
 #[cfg(unix)]

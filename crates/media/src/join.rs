@@ -1,6 +1,5 @@
 //! The segments of a film become the film.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -80,10 +79,7 @@ impl<'a> Joint<'a> {
     /// Adds the frames of one segment.
     fn append(&mut self, path: &Path) -> Result<(), Trouble> {
         let words = |e: std::io::Error| Trouble::Segment(e.to_string());
-        let file = File::open(path).map_err(words)?;
-        if !file.metadata().map_err(words)?.is_file() {
-            return Err(Trouble::Segment("it is not a regular file".into()));
-        }
+        let file = remaster_disk::read_named(path).map_err(words)?;
         let limit = self.frame().saturating_mul(4).saturating_add(MORE);
         let reader = NutReader::new(BufReader::with_capacity(1 << 16, file), limit);
         let mut reader = reader.map_err(|e| unreadable(&e))?;

@@ -15,6 +15,7 @@ pub(crate) use raw::{RawFrames, RawProbe, RawStream};
 
 use crate::child::{Tools, plain};
 use crate::colour::{Colour, Said};
+use crate::ends::{self, Announced};
 use crate::error::MediaError;
 use crate::fields::{self, Deinterlace, Fields, Order};
 use crate::hdr::{Hdr, MasterDisplay, POINTS};
@@ -130,15 +131,18 @@ pub struct Video {
     /// What a decoder said about the first frames: a sign of damage before any work is done.
     #[serde(skip)]
     pub(crate) complaints: Vec<String>,
-    /// An index counts the frames: a file that has fewer is not whole.
+    /// What the file announces about its end.
     #[serde(skip)]
-    pub(crate) is_indexed: bool,
-    /// Seconds that it should last.
+    pub(crate) announced: Announced,
+    /// Seconds that it lasts, as ffprobe says: a hint.
     #[serde(skip)]
     pub(crate) ends: Option<f64>,
     /// When the first frame is shown; raw streams have no times.
     #[serde(skip)]
     pub(crate) start: Option<i64>,
+    /// Frames are decoded in another order than they are shown in.
+    #[serde(skip)]
+    pub(crate) is_reordered: bool,
     /// Frames per second that ffmpeg's filters believe in.
     #[serde(skip)]
     pub(crate) believed: Option<TimeBase>,
@@ -183,8 +187,8 @@ pub(crate) fn frame_rate(text: &str) -> Option<TimeBase> {
 
 /// Looks into a file. Interlaced and HDR material is found, not judged.
 pub fn probe(tools: &Tools, path: &Path) -> Result<Probe, MediaError> {
-    remaster_disk::check_path(path)
-        .and_then(|()| std::fs::File::open(path).map(drop))
+    remaster_disk::read_named(path)
+        .map(drop)
         .map_err(|source| MediaError::Open { path: path.to_owned(), source })?;
     let (json, _) = ask(tools, path, &["-show_format", "-show_streams", "-show_chapters"])?;
     let raw: RawProbe = parse(path, &json)?;
@@ -193,6 +197,7 @@ pub fn probe(tools: &Tools, path: &Path) -> Result<Probe, MediaError> {
     let (json, complaints) = ask(tools, path, &first)?;
     let mut probe = describe(path, raw, &parse::<RawFrames>(path, &json)?)?;
     probe.video.complaints = complaints;
+    ends::look(tools.stopper(), path, &mut probe.video)?;
     Ok(probe)
 }
 
@@ -368,9 +373,10 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         // By time and by an index the same, but for a frame that is cut off at either end.
         frames_estimated: counted.is_none_or(|b| by_time.is_some_and(|a| a.abs_diff(b) > 1)),
         complaints: Vec::new(),
-        is_indexed: counted.is_some(),
+        announced: announced(s, format, own, counted.is_some()),
         ends: duration,
         start: first.and_then(|f| f.best_effort_timestamp),
+        is_reordered: s.has_b_frames > 0,
         believed: s.r_frame_rate.as_deref().and_then(frame_rate),
         tags: tags(&s.tags),
         notes,
@@ -378,6 +384,14 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         read_as,
         decoder,
     })
+}
+
+/// What the file announces about its end.
+fn announced(s: &RawStream, format: &RawFormat, own: Option<f64>, is_counted: bool) -> Announced {
+    let id = s.id.as_deref().and_then(|id| u16::from_str_radix(id.strip_prefix("0x")?, 16).ok());
+    let start = s.start_time.as_deref().and_then(|text| text.parse().ok()).filter(|s: &f64| s.is_finite());
+    let file = seconds(format.duration.as_deref());
+    Announced::by(&format.format_name, ends::Lengths { is_counted, start, stream: own, file, id })
 }
 
 /// How samples are asked for: as they are, or repacked without loss.

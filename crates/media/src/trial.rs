@@ -1,5 +1,7 @@
 //! What an encoder makes of frames that everybody can compute: two machines whose bytes are equal here encode alike.
 
+use std::io::Read;
+
 use remaster_picture::Frame;
 
 use crate::child::Tools;
@@ -26,7 +28,9 @@ pub fn trial(tools: &Tools, film: &Film<'_>) -> Result<Vec<u8>, MediaError> {
         encoder.write(&frame, number as i64 * 1000)?;
     }
     encoder.finish()?;
-    std::fs::read(&path).map_err(|source| MediaError::Open { path, source })
+    let mut bytes = Vec::new();
+    let read = remaster_disk::read_named(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|source| MediaError::Open { path, source })
 }
 
 /// Diagonals that move over a coarse pattern, in numbers that every machine computes alike.

@@ -13,7 +13,7 @@ pub trait Values: Send + Sync {
 
 /// Gives the values of tensors by their names in the checkpoint. Values of a tensor that does not exist fail when they
 /// are read.
-pub trait Params {
+pub trait Params: Send {
     /// The values that are wanted.
     fn values(&mut self, wanted: &Wanted) -> Arc<dyn Values>;
 

@@ -184,16 +184,12 @@ pub fn sniff(path: &Path) -> Result<Option<StillFormat>, PictureError> {
 
 fn open(path: &Path) -> Result<(BufReader<File>, u64, Option<StillFormat>), PictureError> {
     let failed = |source| PictureError::Read { path: path.to_owned(), source };
-    let about = std::fs::metadata(path).map_err(failed)?;
-    if !about.is_file() {
-        let reason = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not an ordinary file");
-        return Err(failed(reason));
-    }
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = remaster_disk::read_named(path).map_err(failed)?;
+    let stored = file.metadata().map_err(failed)?.len();
     let mut head = Vec::with_capacity(HEAD);
     file.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
-    Ok((BufReader::with_capacity(1 << 16, file), about.len(), StillFormat::of_bytes(&head)))
+    Ok((BufReader::with_capacity(1 << 16, file), stored, StillFormat::of_bytes(&head)))
 }
 
 /// The picture in the file at `path`, upright. Reading it may take `most` bytes.

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = prepare(request, &Machine::this(), &control, &mut show)?;
     match job.run(&WorkerProgram::this()?, &mut show)? {
         Outcome::Restored(film) => eprintln!("\nwrote {}: {} frames", film.output, film.frames),
-        Outcome::Skipped { output } => eprintln!("{} is done already", output.display()),
+        Outcome::Skipped { output, .. } => eprintln!("{} is done already", output.display()),
     }
     Ok(())
 }

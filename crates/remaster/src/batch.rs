@@ -31,6 +31,7 @@ const HOOK: Duration = Duration::from_secs(600);
 
 /// What became of a film.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct BatchFilm {
     /// What was read.
     pub input: String,
@@ -50,6 +51,7 @@ pub struct BatchFilm {
 
 /// What became of all films.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct BatchOutcome {
     /// In order.
     pub films: Vec<BatchFilm>,

@@ -65,6 +65,7 @@ impl CompareRequest {
 
 /// How two clips differ.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct Compared {
     /// Reference clip.
     pub a: String,
@@ -89,6 +90,7 @@ pub struct Compared {
 
 /// How a clip got the size at which both were compared.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct Resized {
     /// `a` or `b`.
     pub clip: &'static str,
@@ -98,6 +100,7 @@ pub struct Resized {
 
 /// One of two clips.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct Clip {
     /// Of its frames.
     pub width: usize,

@@ -14,6 +14,7 @@ use crate::error::Error;
 const POLL: Duration = Duration::from_millis(50);
 
 type Cleanup = Box<dyn Fn() + Send>;
+type Note = Box<dyn Fn() -> String + Send>;
 type StopWhen = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A handle to a run. Clones control the same run; signals, keys and buttons of the frontend call it.
@@ -29,7 +30,7 @@ struct Shared {
     stop: AtomicBool,
     stop_when: Mutex<Option<StopWhen>>,
     cleanups: Mutex<Vec<(u64, Cleanup)>>,
-    notes: Mutex<Vec<String>>,
+    note: Mutex<Option<Note>>,
 }
 
 impl Default for Shared {
@@ -44,7 +45,7 @@ impl Default for Shared {
             stop: AtomicBool::default(),
             stop_when: Mutex::default(),
             cleanups: Mutex::default(),
-            notes: Mutex::default(),
+            note: Mutex::default(),
         }
     }
 }
@@ -124,7 +125,7 @@ impl Control {
         pauses.total + pauses.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Stops after the current segment, so that nothing is lost.
+    /// Stops as soon as the work is saved, so that nothing is lost: at the next checkpoint, or behind the current segment.
     pub fn stop(&self) {
         self.0.stop.store(true, SeqCst);
     }
@@ -146,13 +147,15 @@ impl Control {
         lock(&self.0.stop_when).is_some()
     }
 
-    /// True once the run should stop after the current segment.
+    /// True once the run should stop as soon as the work is saved.
     pub fn should_stop(&self) -> bool {
         self.0.stop.load(SeqCst) || lock(&self.0.stop_when).as_ref().is_some_and(|is_over| is_over())
     }
 
-    /// Ends children and removes half files, for a process that exits at once because the run did not end in time. Nothing
-    /// is begun from then on. Returns what a user should know, such as where unfinished work is.
+    /// Ends the children of this run and removes the half files of every run of this process, for a process that exits at once
+    /// because the run did not end in time. The process can make no file from then on: each later run in it, whatever its
+    /// control, ends as if it was stopped ([`Class::Stopped`](crate::Class::Stopped)). Who goes on calls [`Control::cancel`] and waits for the run to end. Returns
+    /// what a user should know, such as where unfinished work is.
     pub fn abort(&self) -> Vec<String> {
         self.0.children.kill_all();
         let list = lock(&self.0.cleanups);
@@ -160,14 +163,14 @@ impl Control {
         // After the children have ended: they write there.
         let finished = place::abandon();
         std::mem::forget(list);
-        let mut notes = std::mem::take(&mut *lock(&self.0.notes));
+        let mut notes: Vec<String> = lock(&self.0.note).iter().map(|note| note()).collect();
         notes.extend(finished.iter().map(|path| format!("the finished file is {}", path.display())));
         notes
     }
 
     /// What [`Control::abort`] says from now on; `None` if there is nothing to say.
-    pub(crate) fn note_on_abort(&self, note: Option<String>) {
-        *lock(&self.0.notes) = note.into_iter().collect();
+    pub(crate) fn note_on_abort(&self, note: Option<Note>) {
+        *lock(&self.0.note) = note;
     }
 
     /// Waits while the run is paused, and no longer than it may.

@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::event::Reporter;
 use crate::machine::host::Machine;
 #[cfg(feature = "gpu")]
+use crate::machine::monitor;
+#[cfg(feature = "gpu")]
 use crate::machine::tune::{self, Networks};
 
 /// A compute device by name. Looking it up opens the GPU driver.
@@ -114,8 +116,18 @@ impl Device {
         Ok(Device { dtype: Some(fast), ..self.clone() })
     }
 
-    /// The device with its threads and kernels.
+    /// The device with its threads and kernels. One that computed wrong numbers is refused.
     pub fn backend(&self, machine: &Machine) -> Result<Backend, Error> {
+        let backend = self.backend_to_check(machine)?;
+        #[cfg(feature = "gpu")]
+        if let Backend::Gpu(device) = backend {
+            monitor::refuse_wrong(device, machine)?;
+        }
+        Ok(backend)
+    }
+
+    /// The same for a check of the device, which may find that one is right again that was not.
+    pub fn backend_to_check(&self, machine: &Machine) -> Result<Backend, Error> {
         match (self.find(machine)?, self.threads) {
             (Backend::Cpu { threads, .. }, n) => Ok(Backend::Cpu {
                 threads: n.map_or(threads, usize::from),

@@ -2,6 +2,8 @@
 
 mod kind;
 
+pub(crate) use kind::Blame;
+
 use std::path::{Path, PathBuf};
 
 use remaster_compute::ComputeError;
@@ -20,6 +22,7 @@ use crate::numbers::as_flag;
 
 /// Coarse class of an error, to decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Class {
     /// The request is wrong, or asks for what this machine does not have.
     Usage,
@@ -125,6 +128,10 @@ pub enum Error {
         "{folder} holds an unfinished run with other settings: {what}; use the same settings to resume it, or --restart to discard it"
     )]
     OtherRun { folder: PathBuf, what: String },
+    #[error("the unfinished run in {folder} cannot be read: {reason}; use --restart to discard it")]
+    UnreadableRun { folder: PathBuf, reason: String },
+    #[error("cannot remove {path} to start over: {reason}; remove it, then run the same command again")]
+    NotRemoved { path: PathBuf, reason: std::io::Error },
     #[error("another run is at work in {folder}; wait for it, or choose another output")]
     Busy { folder: PathBuf },
     #[error(
@@ -136,9 +143,18 @@ pub enum Error {
     #[error("stopped at the time given with --until; run the same command again to resume")]
     Until,
     #[error(
-        "unit {unit} failed {tries} times: {reason}; run the same command again to resume, or add --keep-going"
+        "unit {unit} failed {tries} times: {}",
+        with_unit_step(reason, *is_bad_input)
     )]
-    UnitFailed { unit: u32, tries: u32, reason: String },
+    UnitFailed {
+        unit: u32,
+        tries: u32,
+        reason: String,
+        /// How the last process failed.
+        class: Class,
+        /// Its input is to blame, so that the film can go on without it.
+        is_bad_input: bool,
+    },
     #[error("{device}: {reason}")]
     Child {
         device: String,
@@ -146,8 +162,19 @@ pub enum Error {
         /// How its process failed.
         class: Class,
     },
-    #[error("no device is left to restore with; {device} failed last: {reason}")]
+    #[error(
+        "no device is left to restore with: {device} failed last: {}",
+        with_step(reason, "run the same command again to resume")
+    )]
     NoDevice { device: String, reason: String, class: Class },
+    #[error(
+        "no device is left to restore with; {device} failed last, and what it made is not used: {reason}"
+    )]
+    LastDeviceWrong { device: String, reason: String },
+    #[error(
+        "{device} computed wrong numbers in an earlier run ({reason}) and is not used any more; update its driver, check it with `remaster doctor --device {device}`, or use --device cpu"
+    )]
+    DeviceWrong { device: String, reason: String },
     #[error(
         "{first} and {second} give results that differ in the last digits; use devices of one kind, or add --mix-devices to allow it"
     )]
@@ -283,6 +310,17 @@ pub enum Error {
     OtherShots { path: PathBuf, listed: u64, frames: u64 },
     #[error("stopped")]
     Interrupted,
+}
+
+/// A message with a next step. That of the cause, if it has one, is nearer to what is wrong.
+fn with_step(reason: &str, step: &str) -> String {
+    if reason.contains("; ") { reason.to_owned() } else { format!("{reason}; {step}") }
+}
+
+/// The same for a unit, without which a film can go on if its input is bad.
+fn with_unit_step(reason: &str, is_bad_input: bool) -> String {
+    let step = with_step(reason, "run the same command again to resume");
+    if is_bad_input { format!("{step}, or add --keep-going") } else { step }
 }
 
 /// An error with all its causes, on one line.

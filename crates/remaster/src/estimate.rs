@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use remaster_compute::Backend;
 
+use crate::around::Around;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::machine::calibrate;
@@ -21,6 +22,9 @@ const TRANSFORMER_SHARE: f64 = 0.54;
 
 /// Multiply-adds that are done sooner than the speed is measured.
 const SHORT: f64 = 2e11;
+
+/// Seconds of a run of which nothing is said before.
+const MOMENT: f64 = 10.0;
 
 /// What a rate rests on.
 const RECORDED: &str = "recorded";
@@ -41,9 +45,9 @@ pub(crate) fn recorded_or_measured(
 }
 
 impl Estimate {
-    /// Estimates from recorded runs, or from a short measurement. `None` for networks that compute nothing and for software
-    /// GPUs.
-    pub(crate) fn of(film: &Film, report: &Reporter<'_>) -> Option<Self> {
+    /// Estimates from recorded runs, or from a short measurement: the networks, and what is around them. `is_ready` says whether
+    /// all is done that comes before the first frame. `None` for software GPUs.
+    pub(crate) fn of(film: &Film, is_ready: bool, report: &Reporter<'_>) -> Option<Self> {
         let ([encode, restore, decode], keys) = (film.work(), film.networks.rate_keys(&film.site));
         let (backend, dtype) = (film.site.backend, film.site.build.dtype);
         let device = match backend {
@@ -66,9 +70,13 @@ impl Estimate {
             measured |= basis == MEASURED;
             each += work / rate;
         }
-        (each > 0.0).then(|| Estimate {
-            seconds: film.format.frames.map(|frames| each * frames as f64),
-            seconds_per_frame: each,
+        // Where there is no network the little that is timed is all that there is.
+        measured |= each == 0.0;
+        let around = Around::of(film, is_ready);
+        Some(Estimate {
+            seconds: film.format.frames.map(|frames| around.film(frames, each)),
+            seconds_per_frame: around.frame(each),
+            unit_seconds: film.format.frames.map(|frames| around.unit(film.unit_of(frames), each)),
             basis: if measured { MEASURED } else { RECORDED },
             measured_seconds: measured.then(|| started.elapsed().as_secs_f64()),
             device,
@@ -76,8 +84,16 @@ impl Estimate {
     }
 
     /// The same before a run, unless that takes no longer than the measurement.
-    pub(crate) fn before(film: &Film, report: &Reporter<'_>) -> Option<Self> {
-        let macs = film.work().iter().sum::<f64>() * film.format.frames.unwrap_or(1) as f64;
-        if macs < SHORT { None } else { Self::of(film, report) }
+    pub(crate) fn before(film: &Film, is_ready: bool, report: &Reporter<'_>) -> Option<Self> {
+        let frames = film.format.frames.unwrap_or(1);
+        if Self::is_short(film) && Around::of(film, is_ready).film(frames, 0.0) < MOMENT {
+            return None;
+        }
+        Self::of(film, is_ready, report)
+    }
+
+    /// Whether the networks take no longer than a measurement of their speed.
+    pub(crate) fn is_short(film: &Film) -> bool {
+        film.work().iter().sum::<f64>() * (film.format.frames.unwrap_or(1) as f64) < SHORT
     }
 }

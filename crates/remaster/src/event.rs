@@ -2,16 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use remaster_engine::Event as EngineEvent;
-use remaster_media::Late;
+use remaster_media::{Late, TimeBase};
 use remaster_plan::bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::control::Control;
+use crate::control::{Control, lock};
+use crate::numbers::{clock, grouped};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::Total;
 
@@ -108,6 +110,32 @@ pub enum Event {
         /// Frames.
         frames: usize,
     },
+    /// Work that a stop would not lose.
+    Saved(Saved),
+}
+
+/// Work that a stop would not lose. Saved values of all phases together count as so many frames, by their work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Saved {
+    /// Frames.
+    pub frames: usize,
+    /// Frames of all the work.
+    pub of: usize,
+    /// How long the saved frames are shown, if that is known.
+    pub seconds: Option<f64>,
+    /// How long all of them are shown.
+    pub of_seconds: Option<f64>,
+}
+
+/// In words: `saved up to 0:31 of 1:02`.
+impl Display for Saved {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match (self.seconds, self.of_seconds) {
+            (Some(seconds), Some(of)) => write!(f, "saved up to {} of {}", clock(seconds), clock(of)),
+            _ => write!(f, "saved up to frame {} of {}", grouped(self.frames), grouped(self.of)),
+        }
+    }
 }
 
 /// What a run is about, in words.
@@ -147,6 +175,33 @@ pub(crate) struct Reporter<'a> {
     /// Phases of a restoration that this one has.
     phases: Cell<&'static [&'static str]>,
     started: Instant,
+    ledger: RefCell<Ledger>,
+    /// Work that is saved, for other threads.
+    saved: Arc<Mutex<Saved>>,
+}
+
+/// What is done and what is saved, by phase.
+#[derive(Default)]
+struct Ledger {
+    done: BTreeMap<&'static str, usize>,
+    saved: BTreeMap<&'static str, usize>,
+    /// Work of a frame.
+    weights: Vec<(&'static str, f64)>,
+    /// Frames of all the work, and how many of them are shown in a second.
+    of: usize,
+    rate: Option<f64>,
+}
+
+impl Ledger {
+    /// Frames that all phases together have saved.
+    fn frames(&self, phases: &[&'static str]) -> usize {
+        let of = |phase: &str| self.weights.iter().find(|(name, _)| *name == phase).map_or(1.0, |(_, w)| *w);
+        let sum =
+            |frames: &dyn Fn(&str) -> f64| phases.iter().map(|phase| of(phase) * frames(phase)).sum::<f64>();
+        let saved = sum(&|phase| self.saved.get(phase).copied().unwrap_or(0) as f64);
+        let all = sum(&|_| 1.0);
+        if all > 0.0 { (saved / all + 1e-6) as usize } else { 0 }
+    }
 }
 
 impl<'a> Reporter<'a> {
@@ -157,7 +212,54 @@ impl<'a> Reporter<'a> {
             warned: RefCell::default(),
             phases: Cell::new(&PHASES),
             started: Instant::now(),
+            ledger: RefCell::default(),
+            saved: Arc::default(),
         }
+    }
+
+    /// The phases of a restoration that this one has.
+    pub(crate) fn phases(&self) -> &'static [&'static str] {
+        self.phases.get()
+    }
+
+    /// Work on a film of so many frames begins, of which so many are shown in a second.
+    pub(crate) fn film(&self, frames: usize, rate: Option<TimeBase>) {
+        *lock(&self.saved) = Saved::default();
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.done.clear();
+        ledger.saved.clear();
+        ledger.of = frames;
+        ledger.rate = rate.filter(|rate| rate.num > 0 && rate.den > 0).map(|r| r.num as f64 / r.den as f64);
+    }
+
+    /// So many frames of a phase are saved.
+    pub(crate) fn save(&self, phase: &'static str, frames: usize) {
+        let before = self.ledger.borrow_mut().saved.insert(phase, frames);
+        if before == Some(frames) {
+            return;
+        }
+        let saved = {
+            let ledger = self.ledger.borrow();
+            let frames = ledger.frames(self.phases.get());
+            let seconds = |frames: usize| ledger.rate.map(|rate| frames as f64 / rate);
+            Saved { frames, of: ledger.of, seconds: seconds(frames), of_seconds: seconds(ledger.of) }
+        };
+        let before = std::mem::replace(&mut *lock(&self.saved), saved);
+        if before != saved {
+            self.emit(Event::Saved(saved));
+        }
+    }
+
+    /// All that was told of these phases so far is saved.
+    pub(crate) fn save_so_far(&self, phases: &[&'static str]) {
+        let done = self.ledger.borrow().done.clone();
+        phases.iter().for_each(|phase| self.save(phase, done.get(phase).copied().unwrap_or(0)));
+    }
+
+    /// Asks for the work that is saved, also from other threads; `None` if nothing is.
+    pub(crate) fn saved(&self) -> impl Fn() -> Option<Saved> + Clone + Send + 'static {
+        let saved = Arc::clone(&self.saved);
+        move || Some(*lock(&saved)).filter(|saved| saved.frames > 0)
     }
 
     /// Of the phases of a restoration this one has only these.
@@ -202,6 +304,7 @@ impl<'a> Reporter<'a> {
     }
 
     pub(crate) fn plan(&self, memory: u64, work: &[(&'static str, f64)]) {
+        self.ledger.borrow_mut().weights = work.to_vec();
         self.emit(Event::Planned { memory, work: work.to_vec() });
     }
 
@@ -241,11 +344,25 @@ impl<'a> Reporter<'a> {
         let took = took.entry(phase).or_default();
         took.frames += frames;
         took.busy += busy;
+        *self.ledger.borrow_mut().done.entry(phase).or_default() += frames;
         self.emit(Event::Advanced { phase, frames, busy, elsewhere });
     }
 
     pub(crate) fn reach(&self, phase: &'static str, frames: usize) {
+        {
+            let mut ledger = self.ledger.borrow_mut();
+            let done = ledger.done.entry(phase).or_default();
+            *done = frames.max(*done);
+        }
         self.emit(Event::Reached { phase, frames });
+    }
+
+    /// At least this many frames of all phases are done, and none of it would be lost.
+    pub(crate) fn reach_all(&self, frames: usize) {
+        for phase in PHASES {
+            self.reach(phase, frames);
+            self.save(phase, frames);
+        }
     }
 
     /// What a phase took so far.

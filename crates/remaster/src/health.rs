@@ -13,7 +13,8 @@ use crate::media::Programs;
 use crate::models;
 
 /// One part of the machine.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Check {
     /// Which.
     pub name: &'static str,
@@ -172,7 +173,11 @@ mod tests {
 
     #[test]
     fn a_problem_comes_with_a_next_step() {
-        let tools = Tools::find(Some("/nowhere/ffmpeg".as_ref()), remaster_media::Stop::never());
+        let tools = Tools::find(
+            Some("/nowhere/ffmpeg".as_ref()),
+            remaster_media::Stop::never(),
+            remaster_media::Secrets::default(),
+        );
         let checks = ffmpeg(tools.map_err(Into::into));
         assert!(checks.iter().all(|c| !c.ok && c.next.is_some()), "{checks:?}");
         assert!(checks[0].line().starts_with("PROBLEM  ffmpeg    cannot start /nowhere/ffmpeg"));

@@ -39,9 +39,9 @@ pub fn prepare<R: Prepare>(
     request.prepare(&Context { machine, control, report: &Reporter::new(events) })
 }
 
-type Call<T> = dyn FnOnce(&Reporter<'_>) -> Result<T, Error>;
+type Call<T> = dyn FnOnce(&Reporter<'_>) -> Result<T, Error> + Send;
 
-/// A job that is ready to run. It holds what was opened; dropping it closes that.
+/// A job that is ready to run, on any thread. It holds what was opened; dropping it closes that.
 #[must_use = "a job does nothing until it is run"]
 pub struct Job<T> {
     known: Known,
@@ -50,6 +50,7 @@ pub struct Job<T> {
 
 /// What is known of a job before it runs.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Known {
     /// What will be written.
     pub output: Option<PathBuf>,
@@ -60,7 +61,10 @@ pub struct Known {
 }
 
 impl<T> Job<T> {
-    pub(crate) fn new(known: Known, work: impl FnOnce(&Reporter<'_>) -> Result<T, Error> + 'static) -> Self {
+    pub(crate) fn new(
+        known: Known,
+        work: impl FnOnce(&Reporter<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Self {
         Job { known, work: Box::new(work) }
     }
 

@@ -17,7 +17,7 @@
 //! }
 //! match job.run(&WorkerProgram::this()?, &mut show)? {
 //!     Outcome::Restored(film) => eprintln!("{} frames", film.frames),
-//!     Outcome::Skipped { output } => eprintln!("{} was there", output.display()),
+//!     Outcome::Skipped { output, .. } => eprintln!("{} was there", output.display()),
 //! }
 //! # Ok(())
 //! # }
@@ -57,6 +57,7 @@
 //! (memory, disks, devices, folders of models and caches, proxies, buckets) comes in as a [`Machine`]; `-` as a path is stdin or
 //! stdout.
 
+mod around;
 mod batch;
 pub mod card;
 mod compare;
@@ -102,7 +103,7 @@ pub use control::{Control, Pending};
 pub use destination::check_file;
 pub use device::Device;
 pub use error::{Class, Error, with_causes};
-pub use event::{About, Event, is_detail};
+pub use event::{About, Event, Saved, is_detail};
 pub use health::{Check, health};
 pub use job::{Job, Known, Prepare, prepare};
 pub use limits::{Amount, Limits, Mode, ram};
@@ -126,7 +127,7 @@ pub use restore::{
 pub use scenes::ScenesRequest;
 pub use task::Task;
 #[cfg(feature = "gpu")]
-pub use tuning::{TuneRequest, check_kernels, tune_device, tuned_device};
+pub use tuning::{KernelCheck, TuneRequest, check_kernels, tune_device, tuned_device};
 pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork};
 pub use worker::WorkerProgram;
 

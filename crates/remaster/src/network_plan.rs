@@ -52,6 +52,7 @@ pub struct NetworkPlanRequest {
 
 /// A plan of one network.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct NetworkPlan {
     /// How it would run.
     #[serde(flatten)]
@@ -68,6 +69,7 @@ pub struct NetworkPlan {
 
 /// A plan of the VAE's round trip of a file.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct RoundtripPlan {
     /// What is read.
     pub input: String,
@@ -91,6 +93,7 @@ pub struct RoundtripPlan {
 
 /// How long a network takes.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
 pub struct NetworkTime {
     /// All of it.
     pub seconds: f64,

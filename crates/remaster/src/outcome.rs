@@ -10,6 +10,7 @@ use crate::plan::Total;
 
 /// What was read, and how far to trust it.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct SourceInfo {
     /// Size, rate, number of frames.
     #[serde(flatten)]
@@ -20,6 +21,7 @@ pub struct SourceInfo {
 
 /// What a restoration will take.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct FilmPlan {
     /// What is read.
     pub input: String,
@@ -45,6 +47,9 @@ pub struct FilmPlan {
     /// Latents that wait on disk at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latent_bytes: Option<u64>,
+    /// Frames that are saved on disk at most while they are encoded, with an upscaler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_bytes: Option<u64>,
     /// How often the networks take turns, if the length is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<u64>,
@@ -75,6 +80,7 @@ pub struct FilmPlan {
 
 /// What a restoration took.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct FilmOutcome {
     /// What was read.
     pub input: String,
@@ -111,6 +117,9 @@ pub struct FilmOutcome {
     pub load_seconds: f64,
     /// Units that could not be restored and have frames of the input.
     pub left: Vec<u32>,
+    /// The file beside the output that says how it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// What was guessed, or may not be wanted.
     pub notes: Vec<String>,
     /// Of encoder, transformer and decoder.
@@ -121,12 +130,16 @@ pub struct FilmOutcome {
 
 /// A time with its basis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Estimate {
     /// Of the whole film, if its length is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Of a frame.
+    /// Of a frame, without what a run has once.
     pub seconds_per_frame: f64,
+    /// Of a unit in a process of its own, about, if the length is known.
+    #[serde(skip)]
+    pub unit_seconds: Option<f64>,
     /// `recorded` by the last runs like this, or `calibrated` just now.
     pub basis: &'static str,
     /// How long the measurement took, if there was one.
@@ -191,6 +204,7 @@ mod tests {
         let estimate = Estimate {
             seconds: Some(260_000.0),
             seconds_per_frame: 10.0,
+            unit_seconds: None,
             basis: "calibrated",
             measured_seconds: Some(1.4),
             device: "CPU",

@@ -16,6 +16,7 @@ use crate::numbers::as_flag;
 
 /// What `--ram` counts.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Total {
     /// Everything.
     ram_bytes: u64,
@@ -154,6 +155,17 @@ impl Search<'_> {
         let budget = self.allowance()?.beside(held.total())?;
         let found = plan(&budget, &self.limits.wish()?).map_err(|error| self.refusal(error, &held))?;
         Ok((found, budget, held))
+    }
+
+    /// Of no network: what frames and children take has to fit.
+    pub(crate) fn nothing(&self, frames: u64) -> Result<(Vec<Plan>, Budget, Held), Error> {
+        self.limits.wish()?;
+        let held = devices::held(&self.backend, frames, self.children);
+        let needed = held.total();
+        match needed > self.limits.allowed(&self.room)? {
+            true => Err(Error::Room { what: "a film of this size", needed }),
+            false => Ok((Vec::new(), self.allowance()?.beside(needed)?, held)),
+        }
     }
 
     fn allowance(&self) -> Result<devices::Allowance, Error> {

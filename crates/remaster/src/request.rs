@@ -114,8 +114,8 @@ pub(crate) const UPSCALER: &str = "this model, which takes frame by frame";
 impl Restoration {
     /// Refuses what is out of range, and what has no effect with these networks.
     pub(crate) fn check(&self, keep_latents: bool) -> Result<(), Error> {
-        self.look.check(self.models.is_upscaler())?;
-        if !self.models.is_upscaler() {
+        self.look.check(self.models.by_frame())?;
+        if !self.models.by_frame() {
             return Ok(());
         }
         let (look, usual) = (&self.look, Look::default());
@@ -138,9 +138,9 @@ impl Restoration {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Models {
-    /// Transformer: `3b`, `7b`, `7b-sharp`, `3b-first`, or a model file; or the upscaler `anime`.
+    /// Transformer: `3b`, `7b`, `7b-sharp`, `3b-first`, or a model file; or the upscaler `anime`; or `identity` for none.
     pub model: String,
-    /// VAE file; the installed one if `None`.
+    /// VAE file; the installed one if `None`. With `identity` frames go through it alone, or through no network if `None`.
     pub vae: Option<String>,
     /// Text embedding; inside the model, or `pos_emb.pt` if `None`.
     pub text: Option<PathBuf>,
@@ -160,9 +160,19 @@ impl Models {
         upscaler::is_upscaler(&self.model)
     }
 
-    /// True if no network changes the frames.
+    /// True if no transformer changes latents.
     pub(crate) fn is_identity(&self) -> bool {
         self.model.eq_ignore_ascii_case("identity")
+    }
+
+    /// True if frames go through no network at all, as a VAE alone is one.
+    pub(crate) fn has_no_network(&self) -> bool {
+        self.is_identity() && self.vae.is_none()
+    }
+
+    /// True if frames are taken one by one, through an upscaler or through nothing.
+    pub(crate) fn by_frame(&self) -> bool {
+        self.has_no_network() || self.is_upscaler()
     }
 }
 
@@ -215,7 +225,7 @@ impl Default for Look {
 
 impl Look {
     /// Refuses numbers out of their ranges.
-    fn check(&self, upscales: bool) -> Result<(), Error> {
+    fn check(&self, by_frame: bool) -> Result<(), Error> {
         let shares = [
             ("softness", self.softness),
             ("input_noise", self.input_noise),
@@ -224,7 +234,7 @@ impl Look {
         ];
         match shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
             Some((what, value)) => Err(Error::Share { what, value }),
-            None => self.finish.refuse(upscales),
+            None => self.finish.refuse(by_frame),
         }
     }
 
@@ -252,7 +262,7 @@ impl Look {
 pub struct Finishing {
     /// From the input (0) to the restored picture (1).
     pub strength: f32,
-    /// How colours are matched to the input; `lab` if `None`, and `none` for upscalers.
+    /// How colours are matched to the input; `lab` if `None`, and `none` where frames are taken one by one.
     pub color: Option<Colour>,
     /// Which frames share a correction.
     pub color_pool: Pool,
@@ -267,14 +277,14 @@ impl Default for Finishing {
 }
 
 impl Finishing {
-    /// How colours are matched, by an upscaler or not.
-    pub(crate) fn color(&self, upscales: bool) -> Colour {
-        self.color.unwrap_or(if upscales { Colour::None } else { Colour::Lab })
+    /// How colours are matched, where frames are taken one by one or not.
+    pub(crate) fn color(&self, by_frame: bool) -> Colour {
+        self.color.unwrap_or(if by_frame { Colour::None } else { Colour::Lab })
     }
 
     /// An error if an option was given that cannot take effect.
-    pub(crate) fn refuse(&self, upscales: bool) -> Result<(), Error> {
-        if self.color_pool != Pool::Frame && !self.color(upscales).pools() {
+    pub(crate) fn refuse(&self, by_frame: bool) -> Result<(), Error> {
+        if self.color_pool != Pool::Frame && !self.color(by_frame).pools() {
             let what = "this colour correction, which looks at single frames";
             return Err(Error::NoEffect { flag: "--color-pool", what });
         }
@@ -282,9 +292,9 @@ impl Finishing {
     }
 
     /// The same for the restoration; dithering waits for the depth of the output, and a pool for room on the disk.
-    pub(crate) fn finish(&self, upscales: bool, spill: &Spill) -> Finish {
+    pub(crate) fn finish(&self, by_frame: bool, spill: &Spill) -> Finish {
         Finish {
-            colour: self.color(upscales),
+            colour: self.color(by_frame),
             pool: self.color_pool,
             strength: self.strength,
             dither: None,
@@ -337,7 +347,7 @@ pub struct Units {
     pub keep: bool,
     /// Drop unfinished work of an earlier run.
     pub restart: bool,
-    /// If a unit fails, write its input frames instead and go on.
+    /// If a unit fails because its input is bad, write its input frames instead and go on.
     pub keep_going: bool,
     /// How long to wait for space on a full disk.
     #[serde(with = "seconds")]
@@ -366,6 +376,14 @@ impl Default for Units {
             embed_manifest: false,
         }
     }
+}
+
+/// How often frames are saved, whatever `--checkpoint` says: what a stop loses at most.
+const MAX_CHECKPOINT_OF_FRAMES: Duration = Duration::from_secs(60);
+
+/// How often frames are saved if unfinished work is to be saved as often as `checkpoint` says.
+pub(crate) fn checkpoint_of_frames(checkpoint: Duration) -> Duration {
+    checkpoint.min(MAX_CHECKPOINT_OF_FRAMES)
 }
 
 impl Units {

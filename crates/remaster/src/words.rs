@@ -73,10 +73,11 @@ pub fn edges(word: &str) -> Result<Edges, String> {
 /// The largest side that can be asked for.
 const LARGEST: usize = 16384;
 
-/// A size: `1080` for the short side, `2x`, `1920x1080`, `720p`, `4k`.
+/// A size: `1080` for the short side, `2x`, `1920x1080`, `720p`, `4k`, `8k`.
 pub fn resolution(word: &str) -> Result<Resize, String> {
-    let wrong =
-        || format!("`{word}` is not a valid size; write 1080 (short side), 2x, 1920x1080, 720p, 1080p or 4k");
+    let wrong = || {
+        format!("`{word}` is not a valid size; write 1080 (short side), 2x, 1920x1080, 720p, 1080p, 4k or 8k")
+    };
     let side = |text: &str| {
         let n: usize = text.parse().map_err(|_| wrong())?;
         if (16..=LARGEST).contains(&n) {
@@ -87,8 +88,10 @@ pub fn resolution(word: &str) -> Result<Resize, String> {
         }
     };
     let lower = word.to_ascii_lowercase();
-    if lower == "4k" {
-        return Ok(Resize::Short(2160));
+    match lower.as_str() {
+        "4k" => return Ok(Resize::Short(2160)),
+        "8k" => return Ok(Resize::Short(4320)),
+        _ => {}
     }
     if let Some(lines) = lower.strip_suffix('p') {
         return Ok(Resize::Short(side(lines)?));
@@ -138,7 +141,7 @@ mod tests {
     fn sizes_and_rates_as_people_write_them() {
         assert_eq!(resolution("720"), Ok(Resize::Short(720)));
         assert_eq!(resolution("1080p"), Ok(Resize::Short(1080)));
-        assert_eq!(resolution("4K"), Ok(Resize::Short(2160)));
+        assert_eq!([resolution("4K"), resolution("8k")], [Ok(Resize::Short(2160)), Ok(Resize::Short(4320))]);
         assert_eq!(resolution("1.5x"), Ok(Resize::Times(150)));
         assert_eq!(resolution("640x360"), Ok(Resize::Exactly([640, 360])));
         assert!(resolution("2").unwrap_err().ends_with("for a factor, write 2x"));

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A program that accepts the arguments of `remaster unit run`.
 #[derive(Clone, Debug)]
@@ -29,6 +29,16 @@ impl WorkerProgram {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         remaster_media::spawn_tied(&mut command)
+    }
+
+    /// The status of a child that was started here, once it has ended. On Unix, what it left in its process group is ended, too.
+    pub fn reap(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+        remaster_media::reap_tied(child)
+    }
+
+    /// Ends a child that was started here and not reaped; on Unix with its process group.
+    pub fn end(child: &mut Child) {
+        remaster_media::end_tied(child);
     }
 
     pub(crate) fn command(&self) -> Command {

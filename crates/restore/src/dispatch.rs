@@ -1,5 +1,6 @@
 //! A film or a unit through whatever networks restore it.
 
+use remaster_compute::CancelToken;
 use remaster_engine::Events;
 use remaster_plan::LookBack;
 
@@ -8,6 +9,7 @@ use crate::film::{self, Diffusion, Done, Film, Recipe, Room};
 use crate::frames;
 use crate::planned::Planned;
 use crate::unit::{CHUNK, UnitWork, in_chunks};
+use crate::way::Frames;
 
 /// What restores a film.
 #[derive(Clone, Copy)]
@@ -16,6 +18,8 @@ pub enum Networks<'a> {
     Diffusion(Diffusion<'a>),
     /// Frames become larger ones, each on its own; its clip is open-ended.
     Upscaler(Planned<'a>),
+    /// Frames are resized and finished, until that is cancelled.
+    None(&'a CancelToken),
 }
 
 /// Restores a film.
@@ -28,7 +32,8 @@ pub fn restore(
 ) -> Result<Done, RestoreError> {
     match networks {
         Networks::Diffusion(networks) => film::restore(film, recipe, networks, room, events),
-        Networks::Upscaler(network) => frames::film(film, recipe, network, events),
+        Networks::Upscaler(network) => frames::film(film, recipe, Frames::Network(network), events),
+        Networks::None(cancel) => frames::film(film, recipe, Frames::Unchanged(cancel), events),
     }
 }
 
@@ -44,6 +49,7 @@ pub fn restore_unit(
 ) -> Result<Done, RestoreError> {
     match networks {
         Networks::Diffusion(networks) => in_chunks(work, recipe, networks, back, room, CHUNK, events),
-        Networks::Upscaler(network) => frames::unit(work, recipe, network, events),
+        Networks::Upscaler(network) => frames::unit(work, recipe, Frames::Network(network), events),
+        Networks::None(cancel) => frames::unit(work, recipe, Frames::Unchanged(cancel), events),
     }
 }

@@ -144,6 +144,11 @@ impl Finisher {
         self.0.send(Message::Shot(shot))
     }
 
+    /// The next frames of this shot.
+    pub(crate) fn frames(&mut self, frames: HostTensor) -> Result<(), RestoreError> {
+        self.0.send(Message::Slice(frames))
+    }
+
     /// Waits until everything is written and the file is in its place. Returns its frames.
     pub(crate) fn complete(self) -> Result<usize, RestoreError> {
         self.0.complete(Message::Over)
@@ -152,7 +157,7 @@ impl Finisher {
 
 impl Sink for Finisher {
     fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
-        self.0.send(Message::Slice(frames)).map_err(|error| SinkError(Box::new(error)))
+        self.frames(frames).map_err(|error| SinkError(Box::new(error)))
     }
 }
 
@@ -360,7 +365,12 @@ impl FinishJob {
             values.for_each(|(new, old)| *new = old + strength * (*new - old));
         }
         if let Some((plane, kind)) = alpha {
-            frame = alpha::attach(&frame, &alpha::restore(kind, &plane, &frame, self.finish.border)?)?;
+            let is_whole = [plane.width, plane.height] == [frame.width, frame.height];
+            let plane = match self.upscale.is_some_and(|upscale| !upscale.by_network) && is_whole {
+                true => plane,
+                false => alpha::restore(kind, &plane, &frame, self.finish.border)?,
+            };
+            frame = alpha::attach(&frame, &plane)?;
         }
         if let Some(bits) = self.finish.dither {
             dither(&mut frame, bits, (self.first + self.written) as u64);

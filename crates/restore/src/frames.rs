@@ -1,20 +1,20 @@
-//! A film through a network that takes frame by frame: no latents, no windows, and nothing that one frame knows of another.
+//! A film through a network that takes frame by frame, or through none: no latents, no windows, and nothing that one frame knows of another.
 
-use remaster_engine::{ClipRunner, Event, Events};
+use remaster_engine::{Event, Events};
 
 use crate::cuts::{Cuts, cuts_at};
 use crate::decode_thread::Footage;
 use crate::error::RestoreError;
-use crate::film::{Done, Film, Recipe, completed, loaded};
+use crate::film::{Done, Film, Recipe, completed};
 use crate::finish::{Finisher, ShotShown};
-use crate::planned::Planned;
 use crate::reader::Reader;
 use crate::tee::tee;
 use crate::unit::{Unit, UnitWork};
+use crate::way::{Frames, Way};
 
 /// Takes all shots that a reader has left through the network.
 fn shots(
-    runner: &mut ClipRunner<'_>,
+    way: &mut Way<'_>,
     reader: &mut Reader<'_>,
     finisher: &mut Finisher,
     done: &mut Done,
@@ -23,7 +23,7 @@ fn shots(
     while reader.next_shot()? {
         done.shots.push(reader.position());
         finisher.shot(ShotShown::of_frames())?;
-        runner.clip(reader, finisher, events)?;
+        way.clip(reader, finisher, events)?;
         reader.shot()?;
     }
     Ok(())
@@ -33,7 +33,7 @@ fn shots(
 pub(crate) fn film(
     film: Film<'_>,
     recipe: &Recipe,
-    network: Planned<'_>,
+    through: Frames<'_>,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
     let Film { footage, sink, .. } = film;
@@ -41,13 +41,13 @@ pub(crate) fn film(
     let mut reader = Reader::start(footage, recipe.prepare(), recipe.cuts.clone(), 0);
     let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, 0, None);
     let mut done = Done { groups: 1, ..Done::default() };
-    let mut runner = loaded(network, &mut done, events)?;
-    shots(&mut runner, &mut reader, &mut finisher, &mut done, events)?;
+    let mut way = Way::start(through, &mut done, events)?;
+    shots(&mut way, &mut reader, &mut finisher, &mut done, events)?;
     if done.shots.is_empty() {
         return Err(RestoreError::Empty);
     }
     events(Event::Counted(reader.position()));
-    drop((runner, reader));
+    drop((way, reader));
     completed(finisher, &mut done, events)?;
     Ok(done)
 }
@@ -65,7 +65,7 @@ fn place(unit: &Unit, from: usize) -> Result<(Cuts, usize), RestoreError> {
 pub(crate) fn unit(
     work: UnitWork<'_>,
     recipe: &Recipe,
-    network: Planned<'_>,
+    through: Frames<'_>,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
     let UnitWork { unit, from, open, sink, .. } = work;
@@ -76,11 +76,11 @@ pub(crate) fn unit(
     let (footage, input) = tee(footage, recipe.needs_input());
     let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, from, None);
     let mut done = Done { groups: 1, ..Done::default() };
-    let mut runner = loaded(network, &mut done, events)?;
+    let mut way = Way::start(through, &mut done, events)?;
     let (cuts, index) = place(unit, from)?;
     let mut reader = Reader::start(footage, recipe.prepare(), cuts, index);
-    shots(&mut runner, &mut reader, &mut finisher, &mut done, events)?;
-    drop((runner, reader));
+    shots(&mut way, &mut reader, &mut finisher, &mut done, events)?;
+    drop((way, reader));
     done.shots.iter_mut().for_each(|shot| *shot += from);
     completed(finisher, &mut done, events)?;
     if done.frames != frames.len() {

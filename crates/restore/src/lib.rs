@@ -1,6 +1,6 @@
 //! A film in, a restored film out.
 //!
-//! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, or through an upscaler, in bounded memory;
+//! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, through an upscaler, or through no network, in bounded memory;
 //! * [`restore_unit`]: some shots, or a range of a long one, to the same bits; what is finished outlives the process;
 //! * [`units_of`]: a film cut into such units;
 //! * [`clip`]: a clip through encoder or decoder alone, or both;
@@ -8,11 +8,12 @@
 //! * [`Geometry`]: how a frame becomes one that the network takes, and back;
 //! * [`redecode`]: another film of latents that were kept, without encoder and transformer;
 //! * [`Recipe`]: everything that decides the result: sizes, [`Cuts`], [`Sampling`], [`Finish`];
-//! * [`in_flight_bytes`] and [`unit_in_flight_bytes`]: what it takes beside the networks.
+//! * [`in_flight_bytes`] and [`unit_in_flight_bytes`]: what it takes of memory beside the networks, [`frame_seconds`] of time.
 //!
 //! Nothing crosses a cut. Inside a shot the state of the VAE is carried from its first frame to its last, and the
 //! transformer's windows are mixed in latent space.
 
+mod chain;
 pub mod clip;
 mod cuts;
 mod decode_thread;
@@ -29,6 +30,7 @@ mod latent_file;
 mod latent_store;
 mod latents;
 mod noise;
+mod pace;
 mod planned;
 mod prepare;
 mod reader;
@@ -41,8 +43,10 @@ mod tee;
 mod tests;
 mod unit;
 mod upscale;
+mod way;
 mod worker;
 
+pub use chain::Chain;
 pub use cuts::{Cuts, Cutter};
 pub use decode_thread::{Again, Footage};
 pub use dispatch::{Networks, restore, restore_unit};
@@ -54,6 +58,7 @@ pub use held::{in_flight_bytes, unit_in_flight_bytes, upscaled_in_flight_bytes};
 pub use latent_file::{
     About, LatentFile, LatentWriter, Lost, NetworkId, Origin, Restored, ShotLatents, ShotRows,
 };
+pub use pace::frame_seconds;
 pub use planned::Planned;
 pub use redecode::redecode;
 pub use sample::{Sampling, Start};

@@ -44,14 +44,16 @@ impl Prepare {
         geometry.prepare(&small).0
     }
 
+    /// Columns and rows of a frame that was prepared.
+    pub(crate) fn taken(&self) -> [usize; 2] {
+        self.upscale.as_ref().map_or(self.geometry.padded, Upscale::taken)
+    }
+
     /// Adds input noise to frame `index` of its shot.
     pub(crate) fn noise(&self, index: usize, data: &mut [f32]) {
         if self.input_noise > 0.0 {
             // Half as much where values span 1.
-            let ([w, h], much) = match &self.upscale {
-                Some(upscale) => (upscale.taken(), 0.5 * INPUT_NOISE),
-                None => (self.geometry.padded, INPUT_NOISE),
-            };
+            let ([w, h], much) = (self.taken(), if self.upscale.is_some() { 0.5 } else { 1.0 } * INPUT_NOISE);
             self.noise.add_to_frame(index, [h, w, 3], much * self.input_noise, data);
         }
     }

@@ -148,6 +148,16 @@ impl<'a> Reader<'a> {
         self.before
     }
 
+    /// Columns and rows of the frames that it gives.
+    pub(crate) fn taken(&self) -> [usize; 2] {
+        self.prepare.taken()
+    }
+
+    /// The next frame of this shot, for who takes single frames.
+    pub(crate) fn frame(&mut self) -> Result<Option<Vec<f32>>, RestoreError> {
+        Ok(self.next()?.map(Arc::unwrap_or_clone))
+    }
+
     fn receive(&mut self) -> Result<Option<Item>, RestoreError> {
         match self.items.as_ref().and_then(|items| items.recv().ok()) {
             Some(Ok(item)) => Ok(Some(item)),

@@ -12,6 +12,8 @@ pub struct Upscale {
     pub cell: usize,
     /// How many times larger it makes them, each way.
     pub scale: usize,
+    /// A network makes the pixels: their values may be beyond the range of pictures, and edges elsewhere than in the input.
+    pub by_network: bool,
 }
 
 impl Upscale {
@@ -19,7 +21,12 @@ impl Upscale {
     pub fn new(source: [usize; 2], shown: [usize; 2], scale: usize, cell: usize) -> Self {
         let larger = (0..2).any(|i| shown[i] > scale.saturating_mul(source[i]));
         let fitted = if larger { shown.map(|n| n.div_ceil(scale.max(1))) } else { source };
-        Upscale { fitted, cell: cell.max(1), scale }
+        Upscale { fitted, cell: cell.max(1), scale, by_network: true }
+    }
+
+    /// Frames that are resized and go through no network. Those that keep their size keep values beyond the range, too.
+    pub fn none(shown: [usize; 2]) -> Self {
+        Upscale { fitted: shown, cell: 1, scale: 1, by_network: false }
     }
 
     /// Columns and rows of what the network takes.
@@ -54,7 +61,7 @@ impl Upscale {
         if whole != size {
             frame = resize(&frame, size[0], size[1]);
         }
-        within_range(frame)
+        if self.by_network { within_range(frame) } else { frame }
     }
 }
 

@@ -1,9 +1,9 @@
 // What one can do with a film, as buttons. A refusal is shown beside them.
 import { filmPath } from "./address.js";
-import { post, remove } from "./api.js";
+import { local, post, remove } from "./api.js";
 import { announce, button, el, filmName, setProblem } from "./dom.js";
 import { dropFilm, fileOf, putFilm, refreshMachine, state } from "./state.js";
-import { ended, waits } from "./status.js";
+import { ended, saved, waits } from "./status.js";
 
 const ask = (verb) => async (film) => putFilm(await post(filmPath(film, `/${verb}`)));
 
@@ -32,7 +32,8 @@ export async function move(film, by) {
 async function removeFilm(film) {
   const done = film.status === "succeeded";
   const begun = done || Boolean(film.started_at);
-  const shared = [...state.films.values()].some((other) => other.id !== film.id && other.input?.media === film.input?.media);
+  const media = (each) => each.input?.media && local(each.input.media);
+  const shared = [...state.films.values()].some((other) => other.id !== film.id && media(other) === media(film));
   const upload = done && !shared ? fileOf(film.input?.media) : null;
   if (begun && !(await confirmed(film, upload))) return;
   await remove(filmPath(film));
@@ -45,6 +46,7 @@ async function removeFilm(film) {
 
 /** Nothing that took hours is deleted with one click. */
 function confirmed(film, upload) {
+  const lost = saved(film.saved ?? {});
   const question =
     film.status === "succeeded"
       ? [
@@ -53,7 +55,7 @@ function confirmed(film, upload) {
           ...(upload ? [" and the upload ", filmName(upload.name)] : []),
           " from the server’s disk?",
         ]
-      : ["Remove ", filmName(film.name), "? What was restored of it so far is deleted, too."];
+      : ["Remove ", filmName(film.name), lost ? `? What is saved of it, ${lost}, is deleted, too.` : "? Nothing of it is saved."];
   const answer = el(
     "dialog",
     { "aria-labelledby": "ask" },

@@ -7,7 +7,7 @@ import { duration, frames, moment, percent, timecode } from "./format.js";
 import { Result } from "./result.js";
 import { state } from "./state.js";
 import { NAMES } from "./settings.js";
-import { ended, label, modelOf, numbers, runs } from "./status.js";
+import { ended, label, modelOf, numbers, runs, saved } from "./status.js";
 
 export function filmView(parameters) {
   return new Film(parameters.get("id"));
@@ -196,7 +196,9 @@ function still() {
     update(film) {
       error.hidden = !film.error;
       setText(error, film.error ?? "");
-      setText(text, explanation(film));
+      const said = explanation(film);
+      text.hidden = !said;
+      setText(text, said);
       folded.hidden = !film.logs;
       setText(logs, film.logs ?? "");
       facts(settings, [
@@ -209,9 +211,12 @@ function still() {
 }
 
 function explanation(film) {
-  if (film.status === "canceled") return "What was restored so far is kept: try again, and it goes on from there.";
-  if (film.status === "failed") return "What was restored so far is kept.";
-  if (film.paused) return "This film waits until you resume it.";
+  const done = saved(film.saved ?? {});
+  if (film.status === "canceled" || film.status === "failed") {
+    if (done) return `Saved up to ${done}: try again, and it goes on from there.`;
+    return film.status === "canceled" ? "Nothing of it was saved: trying again starts over." : "";
+  }
+  if (film.paused) return `This film waits until you resume it. ${done && `It is saved up to ${done}.`}`.trim();
   const before = film.position;
   if (!Number.isFinite(before)) return "This film is about to start.";
   return before === 0

@@ -31,6 +31,14 @@ export function duration(seconds) {
   return `${Math.floor(s / large)} ${words[0]}${rest ? ` ${rest} ${words[1]}` : ""}`;
 }
 
+/** A length on a clock: `0:31`, `1:02:03`. */
+export function clock(seconds) {
+  const s = Math.max(0, Math.floor(seconds));
+  const [h, m] = [Math.floor(s / 3600), Math.floor(s / 60) % 60];
+  const two = (n) => String(n).padStart(2, "0");
+  return `${h ? `${h}:${two(m)}` : m}:${two(s % 60)}`;
+}
+
 /** A place in a film: `0:04.17`, `1:02:03.50`. */
 export function timecode(seconds) {
   const hundredths = Math.max(0, Math.floor(seconds * 100));

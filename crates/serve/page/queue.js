@@ -152,6 +152,7 @@ function updateUpload(row, upload) {
 
 function fileRow(file) {
   const failed = problem();
+  setProblem(failed, file.error && { message: file.error });
   const href = view("new", { media: file.urls.get });
   const drop = button(
     "Remove",
@@ -164,7 +165,7 @@ function fileRow(file) {
   return el(
     "li",
     {},
-    el("div", { class: "top" }, el("a", { href }, filmName(file.name))),
+    el("div", { class: "top" }, el("a", { href: file.error ? null : href }, filmName(file.name))),
     el("div", { class: "under" }, el("span", { class: "note" }, bytes(file.size)), el("span", { class: "acts" }, drop)),
     failed,
   );

@@ -137,8 +137,9 @@ export class Settings {
   }
 
   #withoutEffect(name) {
-    const upscaler = this.models.find((model) => model.name === this.values.model)?.kind === "upscaler";
-    return upscaler && MORE.some((field) => field.name === name && field.networks);
+    // What is not offered, as `identity`, has none of these settings either.
+    const chosen = this.models.find((model) => model.name === this.values.model);
+    return chosen?.kind !== "seedvr2" && MORE.some((field) => field.name === name && field.networks);
   }
 
   #refuseForUpscalers() {

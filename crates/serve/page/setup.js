@@ -81,7 +81,7 @@ class Setup {
   /** What `Start all` starts: this upload and those that no film was made of, but none that it started before it was stopped. */
   #uploads() {
     if (!this.file) return [];
-    const others = filesWithoutFilm().filter((file) => file.id !== this.file.id);
+    const others = filesWithoutFilm().filter((file) => file.id !== this.file.id && !file.error);
     return [this.file, ...others].filter((file) => !this.#started.has(file.id));
   }
 

@@ -1,5 +1,5 @@
 // How a film is doing, in words.
-import { bytes, count, duration, endsAt, frames, percent, rate } from "./format.js";
+import { bytes, clock, count, duration, endsAt, frames, percent, rate } from "./format.js";
 
 const PHASES = {
   load: "Loading the model",
@@ -37,6 +37,18 @@ export function work({ phase, done, total }) {
   return Number.isFinite(done) ? `${name}, ${total ? `${count(done)} of ${count(total)}` : count(done)}` : name;
 }
 
+/** How much of a film would not be lost: `0:31 of 1:02`; empty if nothing is saved. */
+export function saved({ frames: done, of, seconds, of_seconds: all } = {}) {
+  if (!(done > 0)) return "";
+  if (Number.isFinite(seconds) && Number.isFinite(all)) return `${clock(seconds)} of ${clock(all)}`;
+  return Number.isFinite(of) ? `frame ${count(done)} of ${count(of)}` : `frame ${count(done)}`;
+}
+
+/** What is saved of a film that runs. */
+function savedNow({ saved: frames, saved_seconds: seconds, total } = {}) {
+  return saved({ frames, of: total, seconds, of_seconds: frames > 0 ? (seconds * Math.max(total, frames)) / frames : null });
+}
+
 /** The numbers of a film that runs, as pairs for a list of facts. */
 export function numbers(film) {
   const { frames_per_second: fps, eta_seconds: left, memory_bytes: memory, planned_bytes: planned } = film.progress ?? {};
@@ -45,6 +57,7 @@ export function numbers(film) {
     ["Work", `${work(film.progress ?? {})}${film.progress?.total ? " frames" : ""}`],
     ["Time left", film.paused ? "paused" : number(left) ? `${duration(left)}, until ${endsAt(left)}` : "not known yet"],
     ["Speed", film.paused ? "" : number(fps) ? `${rate(fps)} frames per second` : "not known yet"],
+    ["Saved", savedNow(film.progress ?? {}) && `up to ${savedNow(film.progress ?? {})}`],
     [
       "Memory",
       number(memory)

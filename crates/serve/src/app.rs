@@ -31,8 +31,12 @@ const QUEUEING: Duration = Duration::from_secs(30);
 /// Processes that look at films at the same time.
 const LOOKERS: usize = 2;
 
-/// Large requests that are read at the same time. They have few values, so each takes up to three copies of 24 MiB.
-const LARGE: usize = 2;
+/// Requests that may write to the disk at the same time: each has a thread of its own while it waits.
+const DISK: usize = 16;
+
+/// Requests that may wait for an allowed folder at the same time. It may be on a disk of the network that does not answer, and
+/// what waits there cannot be ended.
+const SHARES: usize = 16;
 
 /// How long what was asked of the machine is believed.
 const FRESH: Duration = Duration::from_secs(30);
@@ -84,8 +88,10 @@ pub(crate) struct App {
     /// Folder of previews.
     pub(crate) previews: remaster_disk::Folder,
     pub(crate) lookers: Arc<Semaphore>,
-    /// Turns of requests with a film inside, which are held in memory.
-    pub(crate) large: Arc<Semaphore>,
+    /// Turns of work that waits for the disk.
+    pub(crate) disk: Arc<Semaphore>,
+    /// Turns of work that waits for an allowed folder.
+    pub(crate) shares: Arc<Semaphore>,
     /// Answers of the machine, and when they were given.
     pub(crate) asked: Mutex<Vec<(&'static str, Instant, Value)>>,
     /// Frames per second of films that were looked at, and when.
@@ -99,8 +105,35 @@ impl App {
         Arc::new(Semaphore::new(LOOKERS))
     }
 
-    pub(crate) fn large() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(LARGE))
+    pub(crate) fn disk() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(DISK))
+    }
+
+    /// Does what waits for the disk, when it is its turn.
+    pub(crate) async fn on_disk<T>(&self, work: impl FnOnce() -> T) -> T {
+        // It is never closed.
+        let _turn = self.disk.acquire().await.ok();
+        tokio::task::block_in_place(work)
+    }
+
+    pub(crate) fn shares() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(SHARES))
+    }
+
+    /// Does what waits for an allowed folder, when it is its turn.
+    pub(crate) async fn on_share<T>(&self, work: impl FnOnce() -> T) -> Result<T, Problem> {
+        let busy =
+            |_| Problem::busy("busy", "a folder of --allow-folder does not answer; try again in a moment");
+        let _turn = tokio::time::timeout(QUEUEING, self.shares.acquire()).await.map_err(busy)?;
+        Ok(tokio::task::block_in_place(work))
+    }
+
+    /// The film of a request that looks at one.
+    pub(crate) async fn film_now(&self, media: &Media) -> Result<Film, Problem> {
+        match media {
+            Media::Path { .. } => self.on_share(|| self.film(media)).await?,
+            Media::File { .. } | Media::Url { .. } => tokio::task::block_in_place(|| self.film(media)),
+        }
     }
 
     /// The film of a job. A path is walked anew, so that a link that was planted meanwhile is not followed.
@@ -108,6 +141,7 @@ impl App {
         match media {
             Media::File { id } => {
                 let upload = self.uploads.get(id).ok_or_else(|| Problem::missing("file"))?;
+                upload.usable()?;
                 Ok(Film::at(self.uploads.path(&upload), &upload.name))
             }
             Media::Path { folder, names } => {

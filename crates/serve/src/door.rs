@@ -123,7 +123,8 @@ impl Door {
         }
     }
 
-    fn knows_token(&self, headers: &HeaderMap) -> bool {
+    /// True if a request has the token or the cookie of a page that knows it, or where there is none.
+    pub(crate) fn knows_token(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         if headers.contains_key(header::AUTHORIZATION) {
             return bearer(headers).is_some_and(|word| self.same(word, token));

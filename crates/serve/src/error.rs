@@ -43,6 +43,11 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// Answers, and names of what is kept, have a time.
+    #[error(
+        "the clock of this machine shows a time before 1970 or behind 9999; set it, then start the server again"
+    )]
+    Clock,
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,

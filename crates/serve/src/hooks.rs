@@ -1,15 +1,16 @@
-//! Tells the addresses that jobs name what happens to them.
+//! Calls the webhooks of jobs.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
 
 use crate::app::App;
-use crate::job::Status;
+use crate::job::Message;
 use crate::jobs::Change;
 use crate::time;
 use crate::webhooks::{ATTEMPT, deliver, schedule, signed};
@@ -17,95 +18,78 @@ use crate::webhooks::{ATTEMPT, deliver, schedule, signed};
 /// Deliveries at the same time.
 const AT_ONCE: usize = 8;
 
-/// Tells until the server stops. What a server that was killed had not told is told first.
+/// How often a pause between two attempts looks whether the message is still to be delivered.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Delivers messages until the server stops, those of a server that was killed first. Messages of one job go one after the
+/// other: an end never comes before its start.
 pub(crate) async fn run(app: Arc<App>, mut changes: Receiver<Change>) {
-    let (turns, mut known) = (Arc::new(Semaphore::new(AT_ONCE)), HashMap::new());
-    for job in app.jobs.all() {
-        changed(&app, &turns, &mut known, &job.id);
-    }
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    // Jobs whose messages are being delivered.
+    let (mut busy, mut deliveries) = (HashSet::new(), JoinSet::new());
+    let mut ready = app.jobs.with_messages();
     loop {
-        match changes.recv().await {
-            Ok(Change::State(id)) => changed(&app, &turns, &mut known, &id),
-            Ok(Change::Removed(id)) => drop(known.remove(&id)),
-            Ok(Change::Line { .. }) => {}
-            Err(RecvError::Lagged(_)) => {
-                for job in app.jobs.all() {
-                    changed(&app, &turns, &mut known, &job.id);
+        for id in ready.drain(..) {
+            if app.jobs.messages(&id).is_some() && busy.insert(id.clone()) {
+                deliveries.spawn(deliver_all(Arc::clone(&app), Arc::clone(&turns), id));
+            }
+        }
+        tokio::select! {
+            change = changes.recv() => match change {
+                Ok(Change::State(id)) => ready.push(id),
+                Ok(Change::Line { .. } | Change::Removed(_)) => {}
+                Err(RecvError::Lagged(_)) => ready = app.jobs.with_messages(),
+                Err(RecvError::Closed) => return,
+            },
+            Some(done) = deliveries.join_next() => {
+                if let Ok(id) = done {
+                    busy.remove(&id);
+                    // A message may have come after the last look.
+                    ready.push(id);
                 }
             }
-            Err(RecvError::Closed) => return,
         }
     }
 }
 
-fn changed(app: &Arc<App>, turns: &Arc<Semaphore>, known: &mut HashMap<String, Status>, id: &str) {
-    let Some(job) = app.jobs.get(id) else { return };
-    let Some(webhook) = &job.webhook else { return };
-    let before = known.insert(id.to_owned(), job.status);
-    if before == Some(job.status) || webhook.over {
-        return;
+async fn deliver_all(app: Arc<App>, turns: Arc<Semaphore>, id: String) -> String {
+    while let Some((url, messages)) = app.jobs.messages(&id) {
+        for message in messages {
+            attempt(&app, &turns, &id, &url, &message).await;
+            app.jobs.delivered(&id, &message.id);
+        }
     }
-    let events: &[&str] = match job.status {
-        Status::Starting => &[],
-        Status::Processing => &["start"],
-        Status::Succeeded => &["output", "completed"],
-        Status::Failed | Status::Canceled => &["completed"],
-    };
-    // One message for a client that wants both: they say the same.
-    let Some(event) = events.iter().rev().find(|event| webhook.wants(event)) else {
-        if job.status.is_over() {
-            settle(app, id);
-        }
-        return;
-    };
-    let (app, turns, id, last) = (Arc::clone(app), Arc::clone(turns), id.to_owned(), *event != "start");
-    let url = webhook.url.clone();
-    tokio::spawn(async move {
-        tell(&app, &turns, &id, &url, last).await;
-        if last {
-            settle(&app, &id);
-        }
-    });
+    id
 }
 
-/// The end was told, or could not be.
-fn settle(app: &App, id: &str) {
-    tokio::task::block_in_place(|| {
-        app.jobs.update(id, |job| {
-            if let Some(webhook) = &mut job.webhook {
-                webhook.over = job.status.is_over();
-            }
-        });
-    });
-}
-
-/// Tells what a job is like now, again and again if need be. The same event has the same number, also when the next server
-/// tells it, so that a client knows it again.
-async fn tell(app: &Arc<App>, turns: &Semaphore, id: &str, url: &str, last: bool) {
-    let Some(job) = app.jobs.get(id) else { return };
-    let Some(body) = app.jobs.shown(id, &job.base).map(|shown| shown.to_string()) else { return };
-    let (word, moment) = if last { ("completed", job.completed) } else { ("start", job.started) };
-    let message = format!("{id}-{word}-{}", moment.unwrap_or_default());
-    let gone = Arc::new(AtomicBool::new(false));
+/// Delivers a message, with pauses between the attempts, or gives it up.
+async fn attempt(app: &Arc<App>, turns: &Semaphore, id: &str, url: &str, message: &Message) {
     let mut attempt = 1;
     loop {
         let Ok(turn) = turns.acquire().await else { return };
-        // A start that could not be told for minutes would come behind the end.
-        if !last && app.jobs.get(id).is_none_or(|job| job.status.is_over()) {
+        if is_dropped(app, id, message) {
             return;
         }
-        let headers = signed(&app.secret, &message, time::now() / 1000, body.as_bytes());
-        let (hosts, url, body, gone) =
-            (app.settings.hosts.clone(), url.to_owned(), body.clone(), Arc::clone(&gone));
-        let work = move || {
-            deliver(&url, &headers, body.as_bytes(), &hosts, ATTEMPT, &|| gone.load(Ordering::SeqCst))
-        };
+        let headers = signed(&app.secret, &message.id, time::now() / 1000, message.body.as_bytes());
+        let (hosts, url, body) = (app.settings.hosts.clone(), url.to_owned(), message.body.clone());
+        let work = move || deliver(&url, &headers, body.as_bytes(), &hosts, ATTEMPT, &|| false);
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);
         match (done, schedule(attempt)) {
-            (Ok(Err(error)), Some(pause)) if error.is_passing() => tokio::time::sleep(pause).await,
+            (Ok(Err(error)), Some(pause)) if error.is_passing() => {
+                let until = Instant::now() + pause;
+                // The end of the job does not wait for another attempt to tell its start.
+                while Instant::now() < until && !is_dropped(app, id, message) {
+                    tokio::time::sleep(pause.min(LOOK)).await;
+                }
+            }
             _ => return,
         }
         attempt += 1;
     }
+}
+
+/// True for a start whose job is over. An end is delivered even if its job was removed meanwhile.
+fn is_dropped(app: &App, id: &str, message: &Message) -> bool {
+    !message.is_end && !app.jobs.is_pending(id, &message.id)
 }

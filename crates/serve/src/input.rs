@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::problem::Problem;
 
+/// What a job names that wants no network.
+pub(crate) const NO_NETWORK: &str = "identity";
+
 /// Models that a job can name. Files cannot: a client does not choose what the server reads.
 pub(crate) const MODELS: [(&str, &str); 6] = [
     ("3b", "SeedVR2 3B, for every kind of video"),
@@ -14,7 +17,7 @@ pub(crate) const MODELS: [(&str, &str); 6] = [
     ("7b-sharp", "SeedVR2 7B, trained for more detail"),
     ("3b-first", "SeedVR2 3B with its first weights, which a later set replaced"),
     ("anime", "Real-ESRGAN for drawn films, inside the program"),
-    ("identity", "No network: changes size, format or part of a film"),
+    (NO_NETWORK, "No network: changes size, format or part of a film"),
 ];
 
 /// Formats of results, which are endings of files.
@@ -44,6 +47,11 @@ pub(crate) const NAMES: [&str; 18] = [
     "lossless",
     "audio",
 ];
+
+/// The least and the most of the whole numbers of an input.
+pub(crate) const SEEDS: [u64; 2] = [0, u64::MAX];
+pub(crate) const WINDOWS: [u64; 2] = [1, 10_000];
+pub(crate) const QUALITIES: [u64; 2] = [0, 100];
 
 /// What a client asks for, checked.
 pub(crate) struct Asked {
@@ -76,10 +84,10 @@ pub(crate) fn read(
     let mut how = how.clone();
     how.models.model = model.clone();
     how.size.resolution = fields.parsed("resolution", words::resolution)?;
-    if let Some(seed) = fields.whole("seed", 0, u64::MAX)? {
+    if let Some(seed) = fields.whole("seed", SEEDS)? {
         how.look.seed = seed;
     }
-    if let Some(window) = fields.whole("window", 1, 10_000)? {
+    if let Some(window) = fields.whole("window", WINDOWS)? {
         how.look.window = window as usize;
     }
     if let Some(share) = fields.share("strength")? {
@@ -99,7 +107,7 @@ pub(crate) fn read(
     how.source.keep_damaged = fields.of("damaged", &KEEP)?.unwrap_or_default();
     let format = fields.of("output_format", &FORMATS.map(|format| (format, format)))?.map(str::to_owned);
     let target = Target {
-        crf: fields.whole("output_quality", 0, 100)?.map(crf),
+        crf: fields.whole("output_quality", QUALITIES)?.map(crf),
         lossless: fields.flag("lossless")?,
         no_audio: fields.of("audio", &[("copy", false), ("none", true)])?.unwrap_or_default(),
         ..Target::default()
@@ -142,7 +150,7 @@ fn chosen(word: Option<&str>) -> Result<String, Problem> {
 
 /// True of networks that are part of the program.
 pub(crate) fn is_inside(model: &str) -> bool {
-    matches!(model, "anime" | "identity")
+    matches!(model, "anime" | NO_NETWORK)
 }
 
 /// The format of a result: as asked for, or a film for a film and a picture for a picture.
@@ -208,7 +216,7 @@ impl Fields<'_> {
         if number >= least && number <= most { Ok(Some(number)) } else { Err(wrong()) }
     }
 
-    fn whole(&self, name: &'static str, least: u64, most: u64) -> Result<Option<u64>, Problem> {
+    fn whole(&self, name: &'static str, [least, most]: [u64; 2]) -> Result<Option<u64>, Problem> {
         self.number(name, least, most, &format!("a whole number from {least} to {most}"))
     }
 

@@ -1,6 +1,8 @@
 //! A job: what was asked for, and what became of it. The form of Replicate's predictions, and what ours has beside them.
 
-use remaster::{Restoration, Target};
+use std::path::Path;
+
+use remaster::{Restoration, Saved, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -18,7 +20,7 @@ pub(crate) enum Status {
     Succeeded,
     /// It went wrong.
     Failed,
-    /// It was canceled.
+    /// It was cancelled.
     Canceled,
 }
 
@@ -65,28 +67,71 @@ pub(crate) enum Media {
     },
 }
 
-/// Whom to tell.
+impl Media {
+    /// The id of an upload.
+    pub(crate) fn upload(&self) -> Option<&str> {
+        match self {
+            Media::File { id } => Some(id),
+            Media::Path { .. } | Media::Url { .. } => None,
+        }
+    }
+}
+
+/// An address that is called when a job starts and ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Webhook {
     pub(crate) url: String,
-    /// Of which events; all if empty.
+    /// The events that it is called for; all if empty.
     pub(crate) events: Vec<String>,
-    /// The end was told, or could not be.
+    /// True once the newest end was delivered or given up.
     pub(crate) over: bool,
+    /// How often the job ended.
+    #[serde(default)]
+    pub(crate) ends: u64,
+    /// Messages that are to be delivered, the oldest first.
+    #[serde(default)]
+    pub(crate) pending: Vec<Message>,
 }
 
 impl Webhook {
+    pub(crate) fn new(url: String, events: Vec<String>) -> Self {
+        Webhook { url, events, over: false, ends: 0, pending: Vec::new() }
+    }
+
     pub(crate) fn wants(&self, event: &str) -> bool {
         self.events.is_empty() || self.events.iter().any(|wanted| wanted == event)
     }
+
+    /// Drops messages of a start. Behind the end they would mislead.
+    pub(crate) fn drop_starts(&mut self) {
+        self.pending.retain(|message| message.is_end);
+    }
+}
+
+/// A message to a webhook: the job as it was at an event, whatever became of it since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Message {
+    /// The same in each attempt, also of the next server, so that a receiver recognises a repetition.
+    pub(crate) id: String,
+    pub(crate) is_end: bool,
+    pub(crate) body: String,
 }
 
 /// Why a running job is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Wish {
+pub(crate) enum Stop {
     Cancel,
     Pause,
+}
+
+/// The client that an answer is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Viewer {
+    /// The address of the server as the client knows it.
+    pub(crate) base: String,
+    /// True if the client runs on this machine, where it can use paths.
+    pub(crate) is_local: bool,
 }
 
 /// What a job was given and what became of it, as it is kept.
@@ -107,8 +152,8 @@ pub(crate) struct Job {
     #[serde(default)]
     pub(crate) paused: bool,
     /// Saved, so that it survives a kill before the run has ended.
-    #[serde(default)]
-    pub(crate) wish: Option<Wish>,
+    #[serde(default, rename = "wish")]
+    pub(crate) stop: Option<Stop>,
     /// Jobs with lower numbers go first.
     pub(crate) rank: f64,
     pub(crate) created: u64,
@@ -128,6 +173,9 @@ pub(crate) struct Job {
     /// Most bytes that were used, and those that were planned.
     #[serde(default)]
     pub(crate) memory: Option<[u64; 2]>,
+    /// Work that the next run goes on from.
+    #[serde(default)]
+    pub(crate) saved: Option<Saved>,
     #[serde(default)]
     pub(crate) webhook: Option<Webhook>,
     /// The client's key, so that a request that is sent again makes no second job.
@@ -152,6 +200,8 @@ pub(crate) struct Live {
     pub(crate) logged: usize,
     /// When its newest frame is shown, in milliseconds.
     pub(crate) newest: Option<u64>,
+    /// Work that a stop would not lose.
+    pub(crate) saved: Option<Saved>,
 }
 
 impl Job {
@@ -167,16 +217,17 @@ impl Job {
         format!("{stem}_restored.{}", self.ending)
     }
 
-    /// As clients see it. `base` is the address of the server as the client knows it, `position` its place in the queue.
+    /// The job as a client sees it. `position` is its place in the queue, `folder` the folder of all jobs.
     pub(crate) fn shown(
         &self,
         live: Option<&Live>,
-        base: &str,
+        viewer: &Viewer,
         position: Option<usize>,
-        file: &str,
+        folder: &Path,
         expires: Option<u64>,
     ) -> Value {
-        let url = format!("{base}/v1/predictions/{}", self.id);
+        let url = format!("{}/v1/predictions/{}", viewer.base, self.id);
+        let file = || folder.join(&self.id).join(self.result()).display().to_string();
         let done = self.status == Status::Succeeded;
         let mut metrics = Map::new();
         if let Some(seconds) = self.seconds {
@@ -208,11 +259,63 @@ impl Job {
             "paused": self.paused,
             "position": position,
             "progress": live.and_then(|live| live.progress.as_ref()),
+            "saved": self.saved.filter(|_| self.status != Status::Succeeded),
             "picture": picture,
-            "file": done.then_some(file),
+            "file": (done && viewer.is_local).then(file),
             "output_name": self.output_name(),
             "error_kind": self.error_kind,
             "expires_at": expires.map(written),
+        })
+    }
+}
+
+/// A job whose record cannot be read: a newer version wrote it, or the disk damaged it. Its files stay until it is removed.
+#[derive(Clone, Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) model: String,
+    pub(crate) input: Map<String, Value>,
+    pub(crate) created: u64,
+    /// Why it cannot be read, and what can be done.
+    pub(crate) reason: String,
+    /// Words of the record that can be ids of uploads, which are kept for it.
+    pub(crate) ids: Vec<String>,
+}
+
+impl Unreadable {
+    /// A word for programs.
+    pub(crate) const KIND: &str = "unreadable-job";
+
+    /// The job as a client sees it: with the fields of any other, and failed.
+    pub(crate) fn shown(&self, viewer: &Viewer) -> Value {
+        let url = format!("{}/v1/predictions/{}", viewer.base, self.id);
+        json!({
+            "id": self.id,
+            "model": format!("remaster/{}", self.model),
+            "version": env!("CARGO_PKG_VERSION"),
+            "input": self.input,
+            "output": null,
+            "status": Status::Failed,
+            "created_at": written(self.created),
+            "started_at": null,
+            "completed_at": null,
+            "error": self.reason,
+            "logs": "",
+            "metrics": {},
+            "urls": {"get": url, "cancel": format!("{url}/cancel"), "stream": format!("{url}/stream")},
+            "data_removed": false,
+            "source": "api",
+            "name": self.name,
+            "paused": false,
+            "position": null,
+            "progress": null,
+            "saved": null,
+            "picture": null,
+            "file": null,
+            "output_name": self.name,
+            "error_kind": Unreadable::KIND,
+            "expires_at": null,
         })
     }
 }

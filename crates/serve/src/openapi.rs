@@ -4,7 +4,7 @@ use axum::Json;
 use remaster::{Color, Deinterlace};
 use serde_json::{Map, Value, json};
 
-use crate::input::{FORMATS, MODELS, NAMES};
+use crate::input::{FORMATS, MODELS, NAMES, QUALITIES, SEEDS, WINDOWS};
 
 /// A schema of this name.
 fn of(name: &str) -> Value {
@@ -50,21 +50,21 @@ fn object(fields: &[(&str, Value)]) -> Value {
 /// The schema of the input of a job.
 fn input() -> Value {
     let number = |least: f64, most: f64| json!({"type": "number", "minimum": least, "maximum": most});
-    let whole = |least: u64, most: u64| json!({"type": "integer", "minimum": least, "maximum": most});
+    let whole = |[least, most]: [u64; 2]| json!({"type": "integer", "minimum": least, "maximum": most});
     let one_of = |words: &[&str]| json!({"type": "string", "enum": words});
     let keep = one_of(&["refuse", "keep"]);
     let modes =
         [Deinterlace::Auto, Deinterlace::On, Deinterlace::Double, Deinterlace::Ivtc, Deinterlace::Off];
     let schema = |name: &str| match name {
         "model_variant" => one_of(&MODELS.map(|(name, _)| name)),
-        "seed" => whole(0, u64::from(u32::MAX)),
+        "seed" => whole(SEEDS),
         "strength" | "softness" => number(0.0, 1.0),
-        "window" => whole(1, 10_000),
+        "window" => whole(WINDOWS),
         "color" => one_of(&Color::ALL.map(Color::name)),
         "deinterlace" => json!({"enum": modes.map(|mode| serde_json::to_value(mode).unwrap_or_default())}),
         "hdr" | "damaged" => keep.clone(),
         "output_format" => one_of(&FORMATS),
-        "output_quality" => whole(0, 100),
+        "output_quality" => whole(QUALITIES),
         "lossless" => json!({"type": "boolean"}),
         "audio" => one_of(&["copy", "none"]),
         _ => text(),
@@ -73,7 +73,7 @@ fn input() -> Value {
         "media" => {
             "`urls.get` of an upload, a path below an allowed folder, a data: URL, or an address on an allowed host"
         }
-        "resolution" => "1080 (short side), 2x, 1920x1080, 720p, 4k",
+        "resolution" => "1080 (short side), 2x, 1920x1080, 720p, 4k, 8k",
         "start" | "end" => "seconds, or [HH:]MM:SS[.m]",
         "fps" => "frames per second of pictures",
         "output_quality" => "of encoders with constant quality: 80 looks like the original",
@@ -126,12 +126,12 @@ fn schemas() -> Value {
             ("error", maybe(&text())), ("error_kind", maybe(&text())), ("logs", text()), ("metrics", any.clone()),
             ("urls", any.clone()), ("name", text()), ("paused", flag.clone()), ("position", maybe(&whole)),
             ("progress", maybe(&any)), ("picture", maybe(&any)), ("file", maybe(&text())), ("output_name", text()),
-            ("expires_at", maybe(&time)),
+            ("expires_at", maybe(&time)), ("saved", maybe(&any)),
         ]),
         "File": object(&[
             ("id", text()), ("name", text()), ("content_type", text()), ("size", whole.clone()), ("etag", text()),
             ("checksums", any.clone()), ("metadata", any.clone()), ("created_at", time.clone()),
-            ("expires_at", maybe(&time)), ("urls", any.clone()),
+            ("expires_at", maybe(&time)), ("urls", any.clone()), ("error", maybe(&text())),
         ]),
         "Upload": {"type": "object", "required": ["content"], "properties": {
             "content": {"type": "string", "format": "binary"}, "metadata": text(),
@@ -260,7 +260,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/predictions/{id}/retry",
         "",
         (200, "Prediction"),
-        "Let a job that failed or was canceled wait again",
+        "Let a job that failed or was cancelled wait again",
     ),
     change("/v1/predictions/{id}/move", "Move", (200, "Prediction"), "Change the place of a job that waits"),
     data("/v1/predictions/{id}/content", BYTES, &["download"], "The result, or a range of it"),
@@ -294,7 +294,8 @@ fn parameter(name: &str, place: &str) -> Value {
     let required = name.ends_with('!');
     let name = name.trim_end_matches('!');
     let schema = match name {
-        "id" | "cursor" => json!({"type": "string", "pattern": "^[a-z2-7]{25}$"}),
+        "id" => json!({"type": "string", "pattern": "^[a-z2-7]{25}$"}),
+        "cursor" => json!({"type": "string", "pattern": "^[0-9]{1,20}-[a-z2-7]{25}$"}),
         "owner" => json!({"const": "remaster"}),
         "name" => json!({"enum": MODELS.map(|(name, _)| name)}),
         "n" => json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),

@@ -37,6 +37,12 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
+    /// There never was such an address.
+    pub(crate) fn no_address() -> Self {
+        let detail = "there is no such address; /openapi.json lists those that there are";
+        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
     /// It is in another state.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::CONFLICT, "conflict", detail)

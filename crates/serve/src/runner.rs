@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 
 use crate::app::{App, Film};
 use crate::child::{self, Ended, NO_PROCESS};
-use crate::fetch::{self, Limits};
+use crate::fetch::{self, FetchError, Limits};
 use crate::job::{Job, Media};
 use crate::jobs::End;
+use crate::space::Within;
 
-/// How often unfinished work is saved: a pause or a kill loses this much at most.
+/// How often unfinished work is saved: a kill loses this much, and so does a pause or a cancellation of work that takes
+/// longer than that to be saved.
 const CHECKPOINT: Duration = Duration::from_secs(60);
 
 /// How long the process of a server that was killed may take to end. Its film is busy until then.
@@ -84,8 +86,13 @@ fn restore(app: &App, job: &Job, device: Option<String>) -> End {
                 }
             }
             // The device or the program is another one than before, so what was made does not fit.
-            Err(Ended::Failed { kind, .. }) if is_other_run(&kind) && !request.units.restart => {
-                request.units.restart = true
+            Err(Ended::Failed { kind, error }) if is_other_run(&kind) && !request.units.restart => {
+                let text = format!(
+                    "the film begins anew, and what was restored of it is dropped: {}",
+                    plain(&error, &names)
+                );
+                line(&json!({"event": "warning", "text": text}).to_string());
+                request.units.restart = true;
             }
             ended => break ended,
         }
@@ -152,22 +159,24 @@ fn fetched(app: &App, job: &Job, url: &str) -> Result<(), End> {
     if folder.about(FETCHED).is_ok() {
         return Ok(());
     }
-    let limits = Limits { bytes: app.uploads.limit(), total: FETCH, idle: SILENCE };
+    let limits = Limits { bytes: app.uploads.most(), total: FETCH, idle: SILENCE };
     let stop = || app.jobs.should_stop(&job.id);
     let mut wrong = None;
     let written = folder.write_whole(FETCHED, |file| {
-        match fetch::fetch(url, &app.settings.hosts, limits, &stop, file) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                wrong = Some(remaster::with_causes(&error));
-                Err(std::io::ErrorKind::Other.into())
-            }
-        }
+        let mut within = Within { file, share: app.uploads.share() };
+        fetch::fetch(url, &app.settings.hosts, limits, &stop, &mut within).map(drop).map_err(|error| {
+            wrong = Some(error);
+            std::io::ErrorKind::Other.into()
+        })
     });
     match (written, wrong) {
         (Ok(()), _) => Ok(()),
         (Err(_), Some(_)) if stop() => Err(End::Stopped),
-        (Err(_), Some(error)) => Err(failed(error, "download")),
+        (Err(_), Some(FetchError::Write(error))) if error.kind() == std::io::ErrorKind::StorageFull => {
+            let error = "the disk of the server is full; remove old results, then retry this job";
+            Err(failed(error.to_owned(), "disk-full"))
+        }
+        (Err(_), Some(error)) => Err(failed(remaster::with_causes(&error), "download")),
         (Err(error), None) => Err(disk(error)),
     }
 }

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use remaster_disk::{Folder, Kind, MOST_NAMES, free_space, hex, if_there};
+use remaster_disk::{Folder, Kind, MOST_NAMES, hex, if_there};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::id;
 use crate::problem::Problem;
+use crate::record::{self, Versioned};
+use crate::space::{Share, Space};
 use crate::time::{self, written};
 
 /// The record of an upload in its folder.
@@ -22,12 +24,6 @@ const RECORD: &str = "file.json";
 
 /// Bytes of a record at most.
 const MOST_RECORD: u64 = 1 << 20;
-
-/// Bytes of the disk that uploads leave for the work and the results.
-const RESERVE: u64 = 1 << 30;
-
-/// How often the free space is looked at, in bytes that were written.
-const EVERY: u64 = 64 << 20;
 
 /// Letters of a name that are kept.
 const MOST_NAME: usize = 200;
@@ -56,9 +52,40 @@ pub(crate) struct Upload {
     created: u64,
     /// The file in its folder.
     stored: String,
+    /// Why the record cannot be read.
+    #[serde(skip)]
+    error: Option<String>,
 }
 
 impl Upload {
+    /// Refuses an upload whose record cannot be read.
+    pub(crate) fn usable(&self) -> Result<(), Problem> {
+        self.error.as_ref().map_or(Ok(()), |error| Err(Problem::conflict(error)))
+    }
+
+    /// The upload of a record, as far as it can be read.
+    fn of(id: &str, record: &[u8]) -> Self {
+        record::read(record, |upload: &Upload| upload.id == id && is_stored(&upload.stored))
+            .unwrap_or_else(|reason| Upload::unreadable(id, record, &reason))
+    }
+
+    fn unreadable(id: &str, record: &[u8], reason: &str) -> Self {
+        let fields: Map<String, Value> = serde_json::from_slice(record).unwrap_or_default();
+        Upload {
+            id: id.to_owned(),
+            name: display_name(fields.get("name").and_then(Value::as_str).unwrap_or_default()),
+            content_type: "application/octet-stream".into(),
+            size: 0,
+            sha256: String::new(),
+            metadata: Map::new(),
+            created: fields.get("created").and_then(Value::as_u64).unwrap_or_else(time::now),
+            stored: String::new(),
+            error: Some(format!(
+                "the record of this upload {reason}; start the version of Remaster that wrote it, or remove the upload"
+            )),
+        }
+    }
+
     /// As clients see it.
     pub(crate) fn shown(&self, base: &str, keep: Duration) -> Value {
         json!({
@@ -72,6 +99,7 @@ impl Upload {
             "created_at": written(self.created),
             "expires_at": written(self.created.saturating_add(keep.as_millis() as u64)),
             "urls": {"get": format!("{base}/v1/files/{}", self.id)},
+            "error": self.error,
         })
     }
 }
@@ -80,6 +108,7 @@ impl Upload {
 pub(crate) struct Uploads {
     folder: Folder,
     known: Mutex<BTreeMap<String, Upload>>,
+    space: Arc<Space>,
     most: u64,
 }
 
@@ -94,8 +123,7 @@ pub(crate) struct Incoming<'a> {
     content_type: String,
     hash: Sha256,
     size: u64,
-    /// The size at which the free space is looked at again.
-    look: u64,
+    share: Share,
     done: bool,
 }
 
@@ -110,17 +138,18 @@ impl Uploads {
             }
             // What cannot be read, on a bad disk, costs its film and no other.
             let read = folder.folder(&name).and_then(|inside| if_there(inside.bytes(RECORD, MOST_RECORD)));
-            let Ok(record) = read else { continue };
-            let Some(record) = record else {
-                let _ = folder.remove_tree(&name);
-                continue;
+            let upload = match read {
+                Ok(Some(record)) => Upload::of(&name, &record),
+                Ok(None) => {
+                    let _ = folder.remove_tree(&name);
+                    continue;
+                }
+                Err(error) => Upload::unreadable(&name, &[], &format!("cannot be read ({error})")),
             };
-            let upload = serde_json::from_slice::<Upload>(&record).ok();
-            if let Some(upload) = upload.filter(|upload| upload.id == name && is_stored(&upload.stored)) {
-                known.insert(name, upload);
-            }
+            known.insert(name, upload);
         }
-        Ok(Uploads { folder, known: Mutex::new(known), most })
+        let space = Space::of(folder.path());
+        Ok(Uploads { folder, known: Mutex::new(known), space, most })
     }
 
     /// Begins an upload.
@@ -137,7 +166,8 @@ impl Uploads {
         let failed = |error| Problem::system("the upload cannot be kept", &error);
         let id = id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?;
         let folder = self.folder.new_folder(&id, true).map_err(failed)?;
-        let file = folder.create(&stored).map_err(failed)?;
+        let created = folder.create(&stored);
+        let file = created.inspect_err(|_| drop(self.folder.remove_tree(&id))).map_err(failed)?;
         let content_type: String = content_type.chars().filter(char::is_ascii_graphic).take(100).collect();
         let content_type =
             if content_type.is_empty() { "application/octet-stream".into() } else { content_type };
@@ -152,7 +182,7 @@ impl Uploads {
             content_type,
             hash,
             size: 0,
-            look: 0,
+            share: self.space.share(),
             done: false,
         })
     }
@@ -167,6 +197,11 @@ impl Uploads {
         let mut all: Vec<Upload> = self.lock().values().cloned().collect();
         all.sort_by_key(|upload| std::cmp::Reverse(upload.created));
         all
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
     }
 
     /// Its file.
@@ -201,11 +236,17 @@ impl Uploads {
 
     /// Bytes that an upload may have now.
     pub(crate) fn limit(&self) -> u64 {
-        self.room().map_or(self.most, |room| room.min(self.most))
+        self.space.room().map_or(self.most, |room| room.min(self.most))
     }
 
-    fn room(&self) -> Option<u64> {
-        free_space(self.folder.path()).map(|free| free.saturating_sub(RESERVE))
+    /// Bytes that any upload may have.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// The space that a file takes which arrives in another way.
+    pub(crate) fn share(&self) -> Share {
+        self.space.share()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Upload>> {
@@ -223,15 +264,19 @@ impl Incoming<'_> {
                 format!("a file may have {most} bytes; start the server with a higher --upload-limit");
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
         }
-        if self.size >= self.look {
-            if self.uploads.room() == Some(0) {
-                let detail = "the disk of the server is full; remove old results and try again";
-                return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", detail));
-            }
-            self.look = self.size.saturating_add(EVERY);
-        }
         self.hash.update(bytes);
-        self.file.write_all(bytes).map_err(|error| Problem::system("the upload cannot be written", &error))
+        self.share.write(&mut self.file, bytes).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull => {
+                let detail = "the disk of the server is full; remove old results and try again";
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", detail)
+            }
+            _ => Problem::system("the upload cannot be written", &error),
+        })
+    }
+
+    /// The hash of what came so far.
+    pub(crate) fn digest(&self) -> String {
+        hex(&self.hash.clone().finalize())
     }
 
     /// All bytes are there.
@@ -243,12 +288,13 @@ impl Incoming<'_> {
             name: self.name.clone(),
             content_type: self.content_type.clone(),
             size: self.size,
-            sha256: hex(&self.hash.clone().finalize()),
+            sha256: self.digest(),
             metadata,
             created: time::now(),
             stored: self.stored.clone(),
+            error: None,
         };
-        let bytes = serde_json::to_vec(&upload).map_err(|error| failed(error.into()))?;
+        let bytes = serde_json::to_vec(&Versioned::new(&upload)).map_err(|error| failed(error.into()))?;
         self.folder.write_whole(RECORD, |file| file.write_all(&bytes)).map_err(failed)?;
         self.uploads.lock().insert(self.id.clone(), upload.clone());
         self.done = true;

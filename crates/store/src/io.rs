@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 use tokio::runtime::{Builder, Handle};
@@ -20,7 +20,11 @@ pub(crate) struct Io {
 }
 
 /// The result of work that was started.
-pub(crate) struct Pending<T>(Receiver<T>);
+pub(crate) struct Pending<T> {
+    hear: Receiver<T>,
+    /// It came before it was waited for.
+    came: Option<T>,
+}
 
 impl Io {
     pub(crate) fn start() -> io::Result<Self> {
@@ -44,14 +48,29 @@ impl Io {
         let (say, hear) = sync_channel(1);
         // The channel has room for the one result, so that this never blocks.
         self.handle.spawn(async move { drop(say.send(work.await)) });
-        Pending(hear)
+        Pending { hear, came: None }
     }
 }
 
 impl<T> Pending<T> {
     /// Waits for it; `None` if the thread has ended or the work has panicked. The work itself has the time limits.
     pub(crate) fn wait(self) -> Option<T> {
-        self.0.recv().ok()
+        self.came.or_else(|| self.hear.recv().ok())
+    }
+
+    /// Whether [`Pending::wait`] would return at once.
+    pub(crate) fn is_over(&mut self) -> bool {
+        if self.came.is_some() {
+            return true;
+        }
+        match self.hear.try_recv() {
+            Ok(came) => {
+                self.came = Some(came);
+                true
+            }
+            Err(TryRecvError::Empty) => false,
+            Err(TryRecvError::Disconnected) => true,
+        }
     }
 }
 

@@ -48,8 +48,8 @@ mod upload;
 pub use content::{Content, Hash, HashError};
 pub use error::StoreError;
 pub use journal::{
-    Attempt, AttemptId, Cleaned, Commit, Commits, Damage, File, Journal, JournalError, MOST_PLAN, Notes,
-    Piece, Pieces, Plan, RecordError, Sweep, Verdict, is_of_a_journal,
+    Attempt, AttemptId, Cleaned, Commit, Commits, Damage, File, Journal, JournalError, Keeping, MOST_PLAN,
+    Notes, Piece, Pieces, Plan, Producer, RecordError, Sweep, Verdict, is_of_a_journal,
 };
 pub use key::Key;
 pub use listing::{Listed, Listing};

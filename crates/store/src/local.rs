@@ -118,6 +118,14 @@ fn split(path: &Path) -> io::Result<(Vec<&str>, &str)> {
     Ok((parts, name))
 }
 
+/// What a look at an object found. Something else in its place, or above it, is none: what belongs there is made again.
+fn object<T>(found: io::Result<T>) -> io::Result<T> {
+    found.map_err(|error| match error.kind() {
+        io::ErrorKind::NotADirectory => io::ErrorKind::NotFound.into(),
+        _ => error,
+    })
+}
+
 /// Opens folders one below the other; `make` makes those that are missing.
 fn descend(root: &Folder, parts: &[&str], make: bool) -> io::Result<Folder> {
     let mut folder = root.again()?;
@@ -244,7 +252,11 @@ impl ObjectStore for Local {
         let root = Arc::clone(&self.root);
         let (file, size) = blocking(path.clone(), move |path| {
             let (above, name) = split(path)?;
-            let file = descend(&root, &above, false)?.read(name)?;
+            let folder = object(descend(&root, &above, false))?;
+            if folder.about(name)?.kind != Kind::File {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            let file = folder.read(name)?;
             let size = file.metadata()?.len();
             Ok((file, size))
         })
@@ -303,7 +315,7 @@ impl ObjectStore for Local {
 /// Removes an object, and folders that are empty then.
 fn delete(root: &Folder, path: &Path) -> io::Result<()> {
     let (above, name) = split(path)?;
-    let folder = descend(root, &above, false)?;
+    let folder = object(descend(root, &above, false))?;
     if folder.about(name)?.kind != Kind::File {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
@@ -335,7 +347,7 @@ impl Walk {
 
     fn begin(&mut self, start: &Path) -> io::Result<()> {
         let parts: Vec<&str> = start.as_ref().split('/').filter(|part| !part.is_empty()).collect();
-        match if_there(descend(&self.root, &parts, false))? {
+        match if_there(object(descend(&self.root, &parts, false)))? {
             Some(folder) => self.enter(folder, start.to_string()),
             None => Ok(()),
         }

@@ -5,8 +5,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use object_store::ObjectStore;
-use object_store::PutPayload;
+use object_store::{ObjectStore, PutPayload};
 
 use crate::core::Core;
 use crate::io::{Io, Pending};
@@ -121,6 +120,14 @@ impl Store {
         self.call(key, |core, key| async move { core.create(&key, PutPayload::from(bytes)).await })
     }
 
+    /// Begins to write an object of these parts if there is none of this name, and does not wait for it.
+    pub(crate) fn create_soon(&self, key: &Key, parts: Vec<Vec<u8>>) -> Creating {
+        let payload: PutPayload = parts.into_iter().flat_map(PutPayload::from).collect();
+        let (core, key) = (Arc::clone(self.core()), key.clone());
+        let pending = self.begin(async move { core.create(&key, payload).await });
+        Creating { store: self.clone(), pending }
+    }
+
     /// Reads an object of at most `most` bytes.
     pub fn get(&self, key: &Key, most: u64) -> Result<Vec<u8>, StoreError> {
         self.call(key, move |core, key| async move { core.get(&key, most).await })
@@ -205,6 +212,23 @@ impl Store {
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
         self.run(|core| work(core, key.clone()))?
+    }
+}
+
+/// An object that is being written. It is written to its end also if nobody waits for it.
+pub(crate) struct Creating {
+    store: Store,
+    pending: Pending<Result<Created, StoreError>>,
+}
+
+impl Creating {
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.pending.is_over()
+    }
+
+    /// Waits until it is there.
+    pub(crate) fn wait(self) -> Result<Created, StoreError> {
+        self.store.wait(self.pending)?
     }
 }
 

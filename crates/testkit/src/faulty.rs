@@ -149,6 +149,10 @@ impl Ops for Faulty {
         self.call()?.wait()
     }
 
+    fn finish_checks(&mut self) -> Result<(), ComputeError> {
+        self.inner.finish_checks()
+    }
+
     fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
         self.call()?.first_spoiled()
     }

@@ -39,6 +39,8 @@ pub struct Noted {
     pub submits: usize,
     /// Allocations of memory.
     pub allocations: usize,
+    /// Kernels of products compiled.
+    pub products: usize,
     /// Lies told so far, as they were asked for.
     pub told: Vec<String>,
 }
@@ -149,6 +151,7 @@ fn noted(line: &str) -> Noted {
             "copies" => noted.copies = number(),
             "submits" => noted.submits = number(),
             "allocations" => noted.allocations = number(),
+            "products" => noted.products = number(),
             _ => noted.told = value.split(',').filter(|lie| !lie.is_empty()).map(str::to_owned).collect(),
         }
     }
@@ -161,10 +164,12 @@ mod tests {
 
     #[test]
     fn a_line_of_the_log_is_read() {
-        let line = "pid=7 event=lie dispatches=115 copies=34 submits=13 allocations=8 told=slow@3,lose@7";
+        let line =
+            "pid=7 event=lie dispatches=115 copies=34 submits=13 allocations=8 products=2 told=slow@3,lose@7";
         let told = vec!["slow@3".to_owned(), "lose@7".to_owned()];
+        let (dispatches, copies, submits, allocations, products) = (115, 34, 13, 8, 2);
         let expected =
-            Noted { pid: 7, is_end: false, dispatches: 115, copies: 34, submits: 13, allocations: 8, told };
+            Noted { pid: 7, is_end: false, dispatches, copies, submits, allocations, products, told };
         assert_eq!(noted(line), expected);
         assert_eq!(
             noted("pid=7 event=end dispatches=0 told="),

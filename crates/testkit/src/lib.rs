@@ -25,13 +25,11 @@ pub use clip::{dry_run, run_clip};
 pub use faulty::Faults;
 #[cfg(unix)]
 pub use folder::program;
-pub use folder::{Mounted, names};
+pub use folder::{Mounted, names, rooted};
 pub use largest::largest;
 #[cfg(target_os = "linux")]
 pub use liar::{Liar, Noted};
-#[cfg(unix)]
-pub use not_run::no_disk;
-pub use not_run::{nightly, no_gpu, no_units, not_run};
+pub use not_run::{nightly, no_disk, no_gpu, no_part, no_tiles, no_units, not_run};
 pub use rng::{Noise, Rng};
 pub use says::says;
 pub use threads::in_threads;

@@ -31,6 +31,7 @@
 //   slow@n           after dispatch n every submission sleeps
 //   lose@n           submission n, and all that its device is asked later, is VK_ERROR_DEVICE_LOST; a new device works
 //   no-memory@n      vkAllocateMemory n is VK_ERROR_OUT_OF_DEVICE_MEMORY
+//   wrong-sums@n     the kernels of products n and after it, counted as they are compiled, lose a part of a sum
 //   die-listing      abort() in vkEnumeratePhysicalDevices
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -49,13 +50,13 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 // What is counted.
-enum { DISPATCHES, COPIES, SUBMITS, ALLOCATIONS, COUNTERS };
-static const char *const counter_names[COUNTERS] = {"dispatches", "copies", "submits", "allocations"};
+enum { DISPATCHES, COPIES, SUBMITS, ALLOCATIONS, PRODUCTS, COUNTERS };
+static const char *const counter_names[COUNTERS] = {"dispatches", "copies", "submits", "allocations", "products"};
 static atomic_ulong counters[COUNTERS];
 
-enum { DROP_DISPATCH, CUT_DISPATCH, DROP_COPY, TEAR_COPY, DROP_SUBMIT, SLOW, LOSE, NO_MEMORY, DIE_LISTING, LIES };
+enum { DROP_DISPATCH, CUT_DISPATCH, DROP_COPY, TEAR_COPY, DROP_SUBMIT, SLOW, LOSE, NO_MEMORY, WRONG_SUMS, DIE_LISTING, LIES };
 static const char *const lie_names[LIES] = {"drop-dispatch", "cut-dispatch", "drop-copy", "tear-copy",  "drop-submit",
-                                            "slow",          "lose",         "no-memory", "die-listing"};
+                                            "slow",          "lose",         "no-memory", "wrong-sums", "die-listing"};
 
 static struct {
   int what;
@@ -63,7 +64,7 @@ static struct {
   atomic_bool told;
 } lies[64];
 static size_t lie_count;
-static atomic_bool is_slow;
+static atomic_bool is_slow, is_wrong;
 static unsigned long slow_ms = 200;
 static const char *log_path;
 
@@ -212,6 +213,7 @@ struct device {
   PFN_vkGetBufferMemoryRequirements2 buffer_requirements2;
   PFN_vkCmdDispatch dispatch;
   PFN_vkCmdCopyBuffer copy;
+  PFN_vkCreateShaderModule create_module;
   // Memory as it is told, and the driver's type behind each of its types.
   VkPhysicalDeviceMemoryProperties told;
   uint32_t real[VK_MAX_MEMORY_TYPES];
@@ -464,6 +466,38 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(VkQueue queue, uint32_t numbe
   return result;
 }
 
+// Fused multiply-adds of a kernel, and where the last of them is. Instructions follow five words, each behind its length.
+static size_t multiply_adds(const uint32_t *code, size_t words, size_t *last) {
+  const uint32_t ext_inst = 12, fma = 50, length = 8;
+  size_t found = 0;
+  for (size_t at = 5; at < words && code[at] >> 16 != 0; at += code[at] >> 16) {
+    if (code[at] != (length << 16 | ext_inst) || at + length > words || code[at + 4] != fma) continue;
+    *last = at;
+    found++;
+  }
+  return found;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice handle, const VkShaderModuleCreateInfo *info,
+                                                    const VkAllocationCallbacks *callbacks, VkShaderModule *module) {
+  struct device *device = device_of(handle);
+  size_t last = 0;
+  // Nothing but products has so many.
+  bool product = multiply_adds(info->pCode, info->codeSize / 4, &last) >= 16;
+  if (product && told(WRONG_SUMS, count(PRODUCTS))) atomic_store(&is_wrong, true);
+  if (!product || !atomic_load(&is_wrong)) return device->create_module(handle, info, callbacks, module);
+  uint32_t *code = malloc(info->codeSize);
+  if (code == NULL) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  memcpy(code, info->pCode, info->codeSize);
+  // It adds a factor, which has the same type, to the product, and forgets the sum so far.
+  code[last + 7] = code[last + 6];
+  VkShaderModuleCreateInfo wrong = *info;
+  wrong.pCode = code;
+  VkResult result = device->create_module(handle, &wrong, callbacks, module);
+  free(code);
+  return result;
+}
+
 // A lost device says so; any other is asked.
 #define UNLESS_LOST(handle, call)                          \
   struct device *device = device_of(handle);               \
@@ -652,6 +686,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
   EITHER(buffer_requirements2, "vkGetBufferMemoryRequirements2");
   NEXT(dispatch, "vkCmdDispatch");
   NEXT(copy, "vkCmdCopyBuffer");
+  NEXT(create_module, "vkCreateShaderModule");
 #undef EITHER
 #undef NEXT
   instance->memory(physical, &device->told);
@@ -720,6 +755,7 @@ static const struct hook device_hooks[] = {
     HOOK("vkGetBufferMemoryRequirements2KHR", buffer_requirements2),
     HOOK("vkCmdDispatch", cmd_dispatch),
     HOOK("vkCmdCopyBuffer", cmd_copy),
+    HOOK("vkCreateShaderModule", create_module),
 };
 
 static PFN_vkVoidFunction hooked(const struct hook *hooks, size_t number, const char *name) {

@@ -125,6 +125,15 @@ impl Watch {
         Watch { others: Arc::new(others), ..self }
     }
 
+    /// Whether the film and the other files are those of the last look, without a look at their content.
+    pub(crate) fn is_untouched(&self) -> bool {
+        let is_same = |path: &Path, before: Option<Hash>| {
+            before.is_some() && identity_of(path).is_ok_and(|found| found == before)
+        };
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        is_same(&self.path, seen) && self.others.iter().all(|(path, before)| is_same(path, Some(*before)))
+    }
+
     /// Refuses another film. Its content is looked at only if the file was touched since the last look.
     pub fn check(&self) -> Result<(), UnitsError> {
         for (path, before) in self.others.iter() {

@@ -1,14 +1,16 @@
 //! Latents of a unit in the store, for whoever goes on with it.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remaster_restore::Checkpoint;
 use remaster_store::Journal;
 
+use crate::checkpoint::Progress;
+use crate::checkpoint::Stop;
 use crate::error::Stopped;
 use crate::input::Watch;
-use crate::pieces::Stop;
 
 /// The latents of one unit. What was made of another film than the one that is watched is not kept.
 pub struct Kept {
@@ -23,6 +25,7 @@ pub struct Kept {
     pub(crate) watch: Watch,
     /// Bytes of an object at most.
     pub(crate) most: u64,
+    pub(crate) progress: Arc<Progress>,
 }
 
 impl Checkpoint for Kept {
@@ -47,6 +50,7 @@ impl Checkpoint for Kept {
         self.watch.check()?;
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.iter()).flat_map(|v| v.to_le_bytes()).collect();
         self.journal.keep(self.unit, name, &bytes)?;
+        self.progress.save_values();
         self.last = Instant::now();
         if (self.stop)() { Err(Box::new(Stopped)) } else { Ok(()) }
     }

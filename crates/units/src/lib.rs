@@ -12,6 +12,7 @@
 //! Planner, worker and assembler share the store and nothing else. What the networks compute is the caller's business.
 
 mod assemble;
+pub mod checkpoint;
 pub mod emit;
 mod error;
 mod input;
@@ -26,6 +27,7 @@ mod survey;
 mod work;
 
 pub use assemble::{Segments, assemble};
+pub use checkpoint::{Checkpoints, Progress};
 pub use error::UnitsError;
 pub use input::{First, Input, Reading, Watch, read_all};
 pub use kept::Kept;

@@ -1,6 +1,5 @@
 //! The hash people compare a download with.
 
-use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,7 +19,7 @@ pub fn sha256_in_pieces(
     path: &Path,
     read: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<Option<String>> {
-    let hash = sha256_of(File::open(path)?, read)?;
+    let hash = sha256_of(remaster_disk::read_named(path)?, read)?;
     Ok(hash.map(|hash| hex(&hash.finalize())))
 }
 

@@ -43,11 +43,10 @@ impl Opened {
 impl Storage {
     pub(crate) fn open(path: &Path) -> Result<Self, CheckpointError> {
         let failed = |source| CheckpointError::Io { path: path.to_owned(), source };
-        // Asked before opening: opening a pipe waits for a writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(CheckpointError::NotAFile { path: path.to_owned() });
         }
-        let file = File::open(path).map_err(failed)?;
+        let file = remaster_disk::read_named(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         let (bytes, modified) = (about.len(), about.modified().ok());
         Ok(Storage::File(Opened { file, path: path.to_owned(), bytes, modified }))

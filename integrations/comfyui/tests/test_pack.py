@@ -327,6 +327,52 @@ class Running(unittest.TestCase):
         self.assertEqual(called, [(progress.STEPS, False)])
 
 
+class Images(unittest.TestCase):
+    """The node for images, with as much of torch and of ComfyUI's interface as its loop touches."""
+
+    def load(self):
+        called, modules = stubs("cpu")
+        interface = mock.MagicMock()
+        interface.ComfyExtension, interface.io.ComfyNode = object, object
+        others = ("comfy_api", "folder_paths", "numpy", "torch", "PIL")
+        modules.update({name: mock.MagicMock() for name in others}, **{"comfy_api.v0_0_2": interface})
+        with mock.patch.dict(sys.modules, modules):
+            for name in ("running", "nodes"):
+                sys.modules.pop(f"remaster_nodes.{name}", None)
+            return importlib.import_module("remaster_nodes.nodes")
+
+    def restored(self, nodes, frames):
+        """Runs the node; says whether the stream of frames was closed when it ended."""
+        package = types.ModuleType("remaster_video")
+        package.Cancelled = type("Cancelled", (Exception,), {})
+        package.RemasterError = type("RemasterError", (Exception,), {})
+        package.restore_frames = mock.MagicMock()
+        stream = package.restore_frames.return_value
+        stream.__enter__.return_value = stream
+        stream.__exit__.return_value = False
+        stream.__iter__.side_effect = lambda: iter(frames)
+        images = mock.MagicMock(shape=(2, 8, 8, 3))
+        images.__len__.return_value = 2
+        with mock.patch.object(program, "package", lambda: package):
+            try:
+                nodes._restored(images, {}, None)
+            finally:
+                self.closed = stream.__exit__.called
+
+    def test_an_error_of_the_loop_ends_the_program_at_once(self):
+        frame = types.SimpleNamespace(shape=(8, 8, 3))
+        nodes = self.load()
+        nodes.management.get_free_memory = lambda _: 10 << 30
+        for what, error in (("empty", MemoryError), ("from_numpy", RuntimeError)):
+            with mock.patch.object(nodes.torch, what, mock.Mock(side_effect=error)):
+                self.assertRaises(error, self.restored, nodes, [frame, frame])
+            self.assertTrue(self.closed, what)
+        # No room for the images.
+        nodes.management.get_free_memory = lambda _: 0
+        self.assertRaises(Refused, self.restored, nodes, [frame])
+        self.assertTrue(self.closed)
+
+
 class FakeVideo:
     def __init__(self, stream, duration=1.0, form="mov,mp4,m4a"):
         self.stream, self.duration, self.form, self.saved = stream, duration, form, []

@@ -89,7 +89,7 @@ class CommonOptions(TypedDict, total=False):
     "Path to vspipe, which runs VapourSynth scripts [default: found in PATH]."
 
     resolution: Text
-    "Resize first: short side (720, 1080p, 4k), factor (2x) or WxH."
+    "Resize first: short side (720, 1080p, 4k, 8k), factor (2x) or WxH."
 
     edges: Literal["mirror-black", "mirror", "black"]
     "Padding at the right and bottom edges: mirror-black, mirror or black [default: mirror-black]."
@@ -203,13 +203,13 @@ class RestoreOptions(PlanOptions, total=False):
     "Drop unfinished work of an earlier run and start over."
 
     keep_going: bool
-    "If a unit fails, write its input frames instead and go on."
+    "If a unit fails because its input is bad, write its input frames instead and go on."
 
     wait_disk: Text
     "How long to wait for space on a full disk, e.g. 30m or 2h [default: 1h]."
 
     checkpoint: Text
-    "How often to save unfinished work, e.g. 4m [default: 4m]."
+    "How often to save unfinished work, e.g. 4m; frames of an upscaler at least once a minute [default: 4m]."
 
     no_manifest: bool
     "Do not write OUTPUT.manifest.json."
@@ -246,7 +246,7 @@ _COMMON: _Rows = {
     "ffmpeg": ("--ffmpeg", "path", False, "Path to ffmpeg [default: found in PATH]."),
     "ffprobe": ("--ffprobe", "path", False, "Path to ffprobe [default: beside ffmpeg, or found in PATH]."),
     "vspipe": ("--vspipe", "path", False, "Path to vspipe, which runs VapourSynth scripts [default: found in PATH]."),
-    "resolution": ("--resolution", "text", False, "Resize first: short side (720, 1080p, 4k), factor (2x) or WxH."),
+    "resolution": ("--resolution", "text", False, "Resize first: short side (720, 1080p, 4k, 8k), factor (2x) or WxH."),
     "edges": ("--edges", "text", False, "Padding at the right and bottom edges: mirror-black, mirror or black [default: mirror-black]."),
     "keep_sar": ("--keep-sar", "bool", False, "Keep non-square pixels as they are."),
     "ram": ("--ram", "text", False, "Memory limit, ffmpeg included: 8G, 80% or -1G (free minus 1G) [default: -512M]."),
@@ -289,9 +289,9 @@ _RESTORE: _Rows = {
     "temp": ("--temp", "path", False, "Folder for unfinished work [default: OUTPUT.remaster, beside the output]."),
     "keep": ("--keep", "bool", False, "Keep the folder of unfinished work when the film is done."),
     "restart": ("--restart", "bool", False, "Drop unfinished work of an earlier run and start over."),
-    "keep_going": ("--keep-going", "bool", False, "If a unit fails, write its input frames instead and go on."),
+    "keep_going": ("--keep-going", "bool", False, "If a unit fails because its input is bad, write its input frames instead and go on."),
     "wait_disk": ("--wait-disk", "text", False, "How long to wait for space on a full disk, e.g. 30m or 2h [default: 1h]."),
-    "checkpoint": ("--checkpoint", "text", False, "How often to save unfinished work, e.g. 4m [default: 4m]."),
+    "checkpoint": ("--checkpoint", "text", False, "How often to save unfinished work, e.g. 4m; frames of an upscaler at least once a minute [default: 4m]."),
     "no_manifest": ("--no-manifest", "bool", False, "Do not write OUTPUT.manifest.json."),
     "embed_manifest": ("--embed-manifest", "bool", False, "Also store the settings in the film itself, as the tag REMASTER (.mkv, .webm)."),
 }

@@ -24,6 +24,8 @@ class Progress:
     memory_bytes: Optional[int] = None
     peak_bytes: Optional[int] = None
     planned_bytes: Optional[int] = None
+    saved: Optional[int] = None
+    saved_seconds: Optional[float] = None
     document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -136,7 +138,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored film. If `skipped`, it was there already, and only `input` and `output` are known."""
+    """A restored film. If `skipped`, it was there already: `input` and `output` are known, and `frames` if it has a manifest."""
 
     input: str
     output: str
@@ -155,6 +157,7 @@ class Restored:
     groups: Optional[int] = None
     latent_bytes: Optional[int] = None
     load_seconds: Optional[float] = None
+    manifest: Optional[str] = None
     left: Optional[Tuple[int, ...]] = None
     notes: Optional[Tuple[str, ...]] = None
     total: Optional[Total] = None
@@ -177,6 +180,7 @@ class Planned:
     macs_per_frame: Optional[float] = None
     vae: Optional[str] = None
     latent_bytes: Optional[int] = None
+    checkpoint_bytes: Optional[int] = None
     groups: Optional[int] = None
     seconds: Optional[float] = None
     seconds_per_frame: Optional[float] = None
@@ -345,12 +349,23 @@ class ModelFile:
 
 
 @dataclass(frozen=True)
+class BuiltInModel:
+    """A model inside the program; `model` is the name that options take."""
+
+    model: str
+    public_name: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Models:
-    """Installed models."""
+    """Installed models, and those inside the program."""
 
     searched: Tuple[Searched, ...]
     files: Tuple[ModelFile, ...]
     others: int
+    built_in: Tuple[BuiltInModel, ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 

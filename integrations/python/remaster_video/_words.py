@@ -74,7 +74,9 @@ def options(command: str, values: Mapping[str, Any]) -> List[str]:
     for name, value in values.items():
         option = known.get(name)
         if option is None:
-            near = difflib.get_close_matches(name, list(known), 1)
+            near = difflib.get_close_matches(name, list(known), 5)
+            # The same letters in another order are nearer than one letter less: modle is model, not mode.
+            near.sort(key=lambda other: sorted(other) != sorted(name))
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{command}() got an unexpected keyword argument {name!r}{hint}")
         if value is None:

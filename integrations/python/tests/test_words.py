@@ -105,6 +105,7 @@ class Words(Case):
         for options, part in (
             ({"resolutoin": 1}, "did you mean 'resolution'?"),
             ({"json": True}, "unexpected keyword argument 'json'"),
+            ({"modle": "anime"}, "did you mean 'model'"),
             ({"yes": 1}, "yes is 1, but is a switch"),
             ({"seed": True}, "seed is True, but must be an integer"),
             ({"seed": "1"}, "seed is '1', but must be an integer"),

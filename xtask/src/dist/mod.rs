@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use self::entry::Files;
 use self::systems::{ALL, GLIBC, System};
-use crate::Outcome;
+use crate::{Outcome, not_run};
 
 /// Parts beside the archives of the systems.
 const OTHERS: [&str; 5] = ["wheel", "deb", "image", "installers", "packages"];
@@ -78,11 +78,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     for (name, bytes) in &dist.made {
         println!("{:>7.1} MB  {name}", *bytes as f64 / 1e6);
     }
-    for (part, reason) in &dist.not_run {
-        println!("not run: {part} ({reason})");
-    }
+    let not_run = dist.not_run.iter().map(|(part, reason)| not_run::say(&format!("{part} ({reason})")));
+    let not_run = not_run.fold(Ok(()), Result::and);
     println!("in {}", dist.folder.display());
-    if failed.is_empty() { Ok(()) } else { Err(format!("not made: {}", failed.join(", "))) }
+    if failed.is_empty() { not_run } else { Err(format!("not made: {}", failed.join(", "))) }
 }
 
 fn wanted<'a>(words: &[&'a str]) -> Result<Vec<&'a str>, String> {

@@ -13,6 +13,7 @@ use super::limits::LimitArgs;
 use super::media::{ProgramArgs, SizeArgs, SourceArgs, TargetArgs};
 use super::restore::RecipeArgs;
 use super::units::FarmArgs;
+use super::whole::{at_least, whole};
 use super::{ProgressArgs, one_of};
 
 #[cfg(feature = "gpu")]
@@ -25,10 +26,10 @@ pub(crate) struct TuneArgs {
     #[arg(long = "dtype", value_name = "FORMAT", value_delimiter = ',', default_value = "f16,f32")]
     pub(crate) dtypes: Vec<DType>,
     /// Height and width of the test frame
-    #[arg(long, default_value_t = remaster::machine::SIDE, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
+    #[arg(long, default_value_t = remaster::machine::SIDE, value_name = "PIXELS", value_parser = whole(8u16..=4096))]
     pub(crate) side: u16,
     /// Runs per kernel; the fastest counts
-    #[arg(long, default_value_t = remaster::machine::REPEAT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = remaster::machine::REPEAT, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) repeat: u16,
 }
 
@@ -61,10 +62,10 @@ pub(crate) struct BenchCardArgs {
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) device: String,
     /// Minutes that it may take
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = whole(1u16..=60))]
     pub(crate) minutes: u16,
     /// Seconds that it may take, for tests
-    #[arg(long, hide = true, value_name = "N", conflicts_with = "minutes")]
+    #[arg(long, value_parser = at_least(0u16), hide = true, value_name = "N", conflicts_with = "minutes")]
     pub(crate) seconds: Option<u16>,
 }
 
@@ -73,10 +74,10 @@ pub(crate) struct BenchScalingArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Heights and widths of the frames
-    #[arg(long, value_name = "PIXELS,...", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = clap::value_parser!(u16).range(8..=16384))]
+    #[arg(long, value_name = "PIXELS,...", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = whole(8u16..=16384))]
     pub(crate) sides: Vec<u16>,
     /// Runs per size; the fastest counts
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) repeat: u16,
     /// Also plot the result to this file
     #[arg(long, value_name = "FILE")]
@@ -91,10 +92,10 @@ pub(crate) struct BenchKernelsArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Timed runs per kernel
-    #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 7, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) repeat: u16,
     /// Untimed runs before them
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole(0u16..=1000))]
     pub(crate) warmup: u16,
     /// Fail (exit code 6) if a kernel is slower than its recorded share of the limit
     #[arg(long)]
@@ -109,34 +110,34 @@ pub(crate) struct BenchVaeArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Frames in the clip, 4n + 1
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 5, value_name = "N")]
     pub(crate) frames: usize,
     /// Frame height
-    #[arg(long, default_value_t = 256, value_name = "PIXELS")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 256, value_name = "PIXELS")]
     pub(crate) height: usize,
     /// Frame width
-    #[arg(long, default_value_t = 256, value_name = "PIXELS")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 256, value_name = "PIXELS")]
     pub(crate) width: usize,
     /// Frames per slice; 0 runs the whole clip at once
-    #[arg(long, default_value_t = 0, value_name = "FRAMES")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 0, value_name = "FRAMES")]
     pub(crate) slice: usize,
     /// Timed runs
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) repeat: u16,
     /// Untimed runs before them
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole(0u16..=1000))]
     pub(crate) warmup: u16,
     /// Load each weight when it is needed and free it afterwards
     #[arg(long)]
     pub(crate) stream_weights: bool,
     /// Run in exact mode with N stripes, spilling state and large activations to disk
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = whole(1u16..=4096))]
     pub(crate) stripes: Option<u16>,
     /// Keep activations up to this size in memory [default: half of the largest]
     #[arg(long, value_name = "SIZE", requires = "stripes")]
     pub(crate) keep: Option<Amount>,
     /// Run in blend mode with tiles of this size that overlap by a quarter
-    #[arg(long, value_name = "PIXELS", conflicts_with = "stripes")]
+    #[arg(long, value_parser = at_least(0usize), value_name = "PIXELS", conflicts_with = "stripes")]
     pub(crate) tile: Option<usize>,
     /// Run once per line on stdin and print the seconds to stderr
     #[arg(long, hide = true)]
@@ -151,25 +152,25 @@ pub(crate) struct BenchDitArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Frames in the clip, 4n + 1
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 5, value_name = "N")]
     pub(crate) frames: usize,
     /// Frame height
-    #[arg(long, default_value_t = 720, value_name = "PIXELS")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 720, value_name = "PIXELS")]
     pub(crate) height: usize,
     /// Frame width
-    #[arg(long, default_value_t = 1280, value_name = "PIXELS")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 1280, value_name = "PIXELS")]
     pub(crate) width: usize,
     /// Only the first N blocks [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole(1u16..=1024))]
     pub(crate) layers: Option<u16>,
     /// Timed runs
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) repeat: u16,
     /// Untimed runs before them
-    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = whole(0u16..=1000))]
     pub(crate) warmup: u16,
     /// Tokens that go through a block together, instead of what fits into memory
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = at_least(0usize), value_name = "N")]
     pub(crate) group: Option<usize>,
     /// Stream the weights, instead of deciding by memory
     #[arg(long)]
@@ -189,19 +190,19 @@ pub(crate) struct BenchUpscalerArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Frames in the clip
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) frames: u16,
     /// Frame height
-    #[arg(long, default_value_t = 270, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..=16384))]
+    #[arg(long, default_value_t = 270, value_name = "PIXELS", value_parser = whole(1u16..=16384))]
     pub(crate) height: u16,
     /// Frame width
-    #[arg(long, default_value_t = 480, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..=16384))]
+    #[arg(long, default_value_t = 480, value_name = "PIXELS", value_parser = whole(1u16..=16384))]
     pub(crate) width: u16,
     /// Timed runs
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = whole(1u16..=1000))]
     pub(crate) repeat: u16,
     /// Untimed runs before them
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole(0u16..=1000))]
     pub(crate) warmup: u16,
     /// Run once per line on stdin and print the seconds to stderr
     #[arg(long, hide = true)]
@@ -224,13 +225,13 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_parser = one_of(NETWORKS), value_name = "NAME", requires_all = ["height", "width"])]
     pub(crate) network: Option<NetworkKind>,
     /// Frames in that clip, 4n + 1
-    #[arg(long, default_value_t = 65, value_name = "N", conflicts_with = "input")]
+    #[arg(long, value_parser = at_least(0usize), default_value_t = 65, value_name = "N", conflicts_with = "input")]
     pub(crate) frames: usize,
     /// Frame height
-    #[arg(long, value_name = "PIXELS", requires = "network")]
+    #[arg(long, value_parser = at_least(0usize), value_name = "PIXELS", requires = "network")]
     pub(crate) height: Option<usize>,
     /// Frame width
-    #[arg(long, value_name = "PIXELS", requires = "network")]
+    #[arg(long, value_parser = at_least(0usize), value_name = "PIXELS", requires = "network")]
     pub(crate) width: Option<usize>,
     /// Plan for this model file: one network, or the VAE's round trip of a video
     ///

@@ -9,6 +9,7 @@ use super::ProgressArgs;
 use super::media::{ProgramArgs, SourceArgs, TargetArgs};
 use super::restore::RecipeArgs;
 use super::units::LocalArgs;
+use super::whole::at_least;
 
 /// `remaster compare`.
 #[derive(Clone, Debug, Args)]
@@ -24,10 +25,10 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     quick: bool,
     /// Compare at most N frames
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least(1u32))]
     frames: Option<u32>,
     /// Look for seams at the borders of tiles of this size [default: anywhere]
-    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PIXELS", value_parser = at_least(1u16))]
     tile: Option<u16>,
     #[command(flatten)]
     source: SourceArgs,

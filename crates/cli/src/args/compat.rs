@@ -5,6 +5,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use remaster::{Compat, Error};
 
+use super::whole::whole;
+
 /// An option of that tool: its name, what its value is called if it takes one, and what to say about it.
 type Foreign = (&'static str, &'static str, &'static str);
 
@@ -63,7 +65,7 @@ pub(crate) struct CompatArgs {
     /// Batches of `--window` frames mixed in pixels, black padding, colour per batch. For comparisons only.
     #[arg(long, value_parser = ["numz"], value_name = "TOOL", hide = true)]
     compat: Option<String>,
-    #[arg(long = "temporal_overlap", value_name = "FRAMES", hide = true, value_parser = clap::value_parser!(u16).range(0..=16))]
+    #[arg(long = "temporal_overlap", value_name = "FRAMES", hide = true, value_parser = whole(0u16..=16))]
     temporal_overlap: Option<u16>,
     #[arg(long = "10bit", hide = true)]
     ten_bit: bool,

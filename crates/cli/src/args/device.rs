@@ -4,6 +4,8 @@ use clap::Args;
 use remaster::Device;
 use remaster_compute::{CpuPath, DType};
 
+use super::whole::whole;
+
 /// What computes, and in which precision.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
@@ -25,7 +27,7 @@ pub(crate) struct DeviceArgs {
 #[command(next_help_heading = "Device")]
 struct KernelArgs {
     /// CPU threads [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole(1u16..=1024))]
     threads: Option<u16>,
     /// CPU kernels: auto, portable, neon, avx2, avx512 or amx; `,direct` disables Winograd
     #[arg(

@@ -7,6 +7,7 @@ use remaster::{Amount, Limits, Mode};
 
 use super::device::BestDeviceArgs;
 use super::one_of;
+use super::whole::{at_least, whole};
 
 const MODES: &[(&str, Mode)] = &[
     ("auto", Mode::Auto),
@@ -56,18 +57,18 @@ pub(crate) struct LimitArgs {
     )]
     mode: Mode,
     /// Stripes in exact mode [default: as few as fit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Expert", hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = whole(1u16..=256), help_heading = "Expert", hide_short_help = true)]
     stripes: Option<u16>,
     /// Tile size in blend mode [default: 1024]
-    #[arg(long, value_name = "PIXELS", help_heading = "Expert", hide_short_help = true)]
+    #[arg(long, value_parser = at_least(0usize), value_name = "PIXELS", help_heading = "Expert", hide_short_help = true)]
     tile: Option<usize>,
     /// Overlap of neighbouring tiles in blend mode [default: 128]
-    #[arg(long, value_name = "PIXELS", help_heading = "Expert", hide_short_help = true)]
+    #[arg(long, value_parser = at_least(0usize), value_name = "PIXELS", help_heading = "Expert", hide_short_help = true)]
     overlap: Option<usize>,
     /// Frames per slice, a multiple of 4; 0 runs the whole clip at once [default: as fits]
     ///
     /// Changes the memory use, never the result.
-    #[arg(long, value_name = "FRAMES", help_heading = "Expert", hide_short_help = true)]
+    #[arg(long, value_parser = at_least(0usize), value_name = "FRAMES", help_heading = "Expert", hide_short_help = true)]
     slice: Option<usize>,
 }
 

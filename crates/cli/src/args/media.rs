@@ -10,6 +10,7 @@ use remaster_picture::Edges;
 use remaster_restore::Resize;
 
 use super::one_of;
+use super::whole::{at_least, whole};
 use remaster::words;
 
 const DEINTERLACE: &[(&str, Deinterlace)] = &[
@@ -77,7 +78,7 @@ pub(crate) struct SourceArgs {
 /// The size the network works at.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct SizeArgs {
-    /// Resize first: short side (720, 1080p, 4k), factor (2x) or WxH
+    /// Resize first: short side (720, 1080p, 4k, 8k), factor (2x) or WxH
     ///
     /// A restoration has a short side of 1080 by default, or the size of the input if that is larger. Other commands keep
     /// the size.
@@ -105,12 +106,12 @@ pub(crate) struct TargetArgs {
     ///
     /// For encoders with a constant quality: libx264, libx265, libvpx-vp9, libsvtav1 and libaom-av1. The default is 12 for
     /// H.264, 14 for H.265 and 18 for VP9.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63), conflicts_with = "lossless")]
+    #[arg(long, value_name = "N", value_parser = whole(0u8..=63), conflicts_with = "lossless")]
     crf: Option<u8>,
     /// Threads of the video encoder, 1 to 64 [default: 4]
     ///
     /// For some encoders the number decides the bytes of the film, so it never depends on the machine.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = whole(1u32..=64), hide_short_help = true)]
     encoder_threads: Option<u32>,
     /// Output pixel format, e.g. yuv420p10le [default: as the input]
     #[arg(long, value_name = "FORMAT", alias = "pix-fmt")]
@@ -175,7 +176,7 @@ pub(crate) struct ProgramArgs {
     #[arg(long, hide_short_help = true)]
     no_scripts: bool,
     /// Stop ffmpeg when it is silent for this many seconds, where the usual limit is higher. For tests.
-    #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = at_least(1u64))]
     stall_seconds: Option<u64>,
 }
 

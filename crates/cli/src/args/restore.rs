@@ -15,6 +15,7 @@ use super::limits::MachineArgs;
 use super::media::{FramesArgs, SizeArgs, SourceArgs, TargetArgs};
 use super::models::ModelDirArgs;
 use super::units::LocalArgs;
+use super::whole::{at_least, whole};
 use super::{ProgressArgs, one_of};
 
 /// Which frames share a colour correction.
@@ -96,7 +97,7 @@ pub(crate) struct RestoreModels {
 #[command(next_help_heading = "Restoration")]
 pub(crate) struct LookArgs {
     /// Random seed; the same seed gives the same result
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    #[arg(long, value_parser = at_least(0u64), value_name = "N", default_value_t = 42)]
     pub(crate) seed: u64,
     /// Soften input that is blurrier than its size, 0 to 1
     ///
@@ -166,7 +167,7 @@ pub(crate) struct PreviewArgs {
     #[arg(short = 'y', long, help_heading = "Output")]
     yes: bool,
     /// Shots to show, spread over the film
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole(1u16..=64), help_heading = "Output")]
     shots: u16,
     #[command(flatten)]
     pub(crate) how: RecipeArgs,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use remaster::{Amount, Machine, Restoration};
-use remaster_serve::{AllowedHosts, Settings};
+use remaster_serve::{AllowedHosts, Proxy, Settings};
 
 use super::clock;
 use super::limits::LimitArgs;
 use super::media::ProgramArgs;
+use super::whole::{at_least, whole};
 use crate::error::CliError;
 
 /// `remaster serve`.
@@ -18,7 +19,7 @@ use crate::error::CliError;
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServeArgs {
     /// Port to listen on; 0 takes any that is free
-    #[arg(long, value_name = "PORT", default_value_t = Settings::PORT)]
+    #[arg(long, value_parser = at_least(0u16), value_name = "PORT", default_value_t = Settings::PORT)]
     port: u16,
     /// Address to listen on
     ///
@@ -32,7 +33,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Jobs that may wait
-    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value = "200", value_parser = whole(1u16..=10_000))]
     jobs: u16,
     /// Largest upload; the disk may allow less
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = bytes)]
@@ -55,6 +56,12 @@ pub(crate) struct ServeArgs {
     /// Name that the server is reached by, beside its address; may be repeated
     #[arg(long, value_name = "NAME")]
     hostname: Vec<String>,
+    /// Address of a proxy, or a network like 10.0.0.0/8, in front of the server; may be repeated
+    ///
+    /// Its X-Forwarded-For says who its clients are, so that one of them cannot take the places of the others. Anybody else's is
+    /// ignored.
+    #[arg(long, value_name = "ADDRESS")]
+    trusted_proxy: Vec<Proxy>,
     /// Devices, as listed by `remaster devices`; each restores one film at a time
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
     devices: Vec<String>,
@@ -99,10 +106,12 @@ impl ServeArgs {
             jobs: usize::from(self.jobs),
             upload_limit: self.upload_limit,
             keep: self.keep,
+            preview_limit: Settings::PREVIEW_LIMIT,
             token: self.token()?,
             folders: self.allow_folder.clone(),
             hosts: AllowedHosts::new(&self.allow_host)?,
             names: self.hostname.clone(),
+            proxies: self.trusted_proxy.clone(),
             devices: self.devices.clone(),
             how,
         })

@@ -15,6 +15,7 @@ use super::clock;
 use super::limits::MachineArgs;
 use super::media::{ProgramArgs, TargetArgs};
 use super::models::ModelDirArgs;
+use super::whole::whole;
 use super::{ProgressArgs, one_of};
 
 /// How a film is cut into units.
@@ -24,10 +25,10 @@ pub(crate) struct CutArgs {
     /// Frames in a unit of work, about
     ///
     /// Shots are grouped up to this length. Longer shots are split, with the same result.
-    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=1_000_000), hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = whole(1u32..=1_000_000), hide_short_help = true)]
     pub(crate) unit_frames: u32,
-    /// Frames in a piece, about: what is lost at most when a run is stopped. For tests
-    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Frames in a piece, about. For tests
+    #[arg(long, value_name = "N", hide = true, value_parser = whole(1u32..=1_000_000))]
     pub(crate) piece_frames: Option<u32>,
     /// Allow devices and encoders whose results differ in the last digits
     ///
@@ -64,18 +65,18 @@ pub(crate) struct LocalArgs {
     /// Drop unfinished work of an earlier run and start over
     #[arg(long)]
     pub(crate) restart: bool,
-    /// If a unit fails, write its input frames instead and go on
+    /// If a unit fails because its input is bad, write its input frames instead and go on
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_going: bool,
     /// Stop at this time of day, e.g. 07:00; run the same command again to resume
     ///
-    /// Finishes the piece at work and ends with exit code 130.
+    /// Stops as soon as the work is saved, and ends with exit code 130.
     #[arg(long, value_name = "HH:MM", value_parser = clock::until)]
     pub(crate) until: Option<Instant>,
     /// How long to wait for space on a full disk, e.g. 30m or 2h
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = clock::span, hide_short_help = true)]
     pub(crate) wait_disk: Duration,
-    /// How often to save unfinished work, e.g. 4m
+    /// How often to save unfinished work, e.g. 4m; frames of an upscaler at least once a minute
     #[arg(long, value_name = "TIME", default_value = "4m", value_parser = clock::span, hide_short_help = true)]
     pub(crate) checkpoint: Duration,
     /// Do not write OUTPUT.manifest.json
@@ -234,7 +235,7 @@ pub(crate) struct FarmArgs {
     )]
     pub(crate) emit: Option<Kind>,
     /// Units in a task of the job
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), requires = "emit", help_heading = "Units", hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1u32..=1000), requires = "emit", help_heading = "Units", hide_short_help = true)]
     pub(crate) chunk: u32,
     /// Container image of the Kubernetes job
     #[arg(long, value_name = "IMAGE", requires = "emit", help_heading = "Units", hide_short_help = true)]

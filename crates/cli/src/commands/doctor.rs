@@ -40,7 +40,7 @@ struct Report {
 
 pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let (device, machine) = (args.device.device(), Machine::this());
-    let backend = device.backend(&machine)?;
+    let backend = device.backend_to_check(&machine)?;
     let goldens = match &args.goldens {
         None => embedded().map_err(DoctorError::from)?,
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
@@ -50,10 +50,22 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
     #[cfg_attr(not(feature = "gpu"), allow(unused_mut, reason = "only a GPU has kernels to check"))]
     let mut checks = health(&backend, &args.programs.programs(), &machine, control);
     #[cfg(feature = "gpu")]
-    if let (Backend::Gpu(gpu), true) = (backend, device.tune) {
-        let mut show = Show::new(ProgressMode::None, out, interrupt);
-        checks.push(check_kernels(gpu, device.dtype(), &machine, &mut |event| show.event(event)));
-    }
+    let kernels = match (backend, device.tune) {
+        (Backend::Gpu(gpu), true) => {
+            let mut show = Show::new(ProgressMode::None, out, interrupt);
+            let found = check_kernels(gpu, device.dtype(), &machine, &mut |event| show.event(event));
+            let (check, kernels) = match found {
+                Ok(found) => (found.check.clone(), Some(found)),
+                Err(error) => {
+                    let next = "update the driver, or use --device cpu";
+                    (Check::problem("kernels", error.to_string(), next), None)
+                }
+            };
+            checks.push(check);
+            kernels
+        }
+        _ => None,
+    };
     let settings = DoctorSettings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);
@@ -76,6 +88,11 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
     }
     drop(progress);
     let failed = stages.iter().filter(|s| !s.passed).count();
+    // The verdict on a device counts all that was checked, and is written once.
+    #[cfg(feature = "gpu")]
+    if let Some(Err(error)) = kernels.map(|found| found.keep(failed == 0, &machine)) {
+        out.warn(format_args!("cannot save the result: {error}"));
+    }
     let mut report = Report {
         backend: settings.backend.name(),
         dtype: settings.build.dtype.name(),

@@ -32,7 +32,11 @@ pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
     let frames = frames(source.frames, !plan.counted, "an unknown number of frames");
     let input = if is_pipe(Path::new(&plan.input)) { "stdin" } else { &plan.input };
     let sizes = format!("{} x {} to {width} x {height}", source.width, source.height);
-    let on = format!("on {} in {}, {} of memory", plan.numerics, plan.dtype, bytes(plan.total.ram()));
+    let by = match plan.plans.is_empty() {
+        true => "without a network".to_owned(),
+        false => format!("on {} in {}", plan.numerics, plan.dtype),
+    };
+    let on = format!("{by}, {} of memory", bytes(plan.total.ram()));
     out.say(format_args!("restoring {input}: {frames}, {sizes}, {on}"));
     for p in &plan.plans {
         out.detail(describe_plan(p, plan.apart).trim_end());
@@ -109,7 +113,11 @@ pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
 pub(crate) fn conclude(outcome: &FilmOutcome, summary: &Summary, mode: ProgressMode, out: &Output) {
     let text = || {
         let FilmOutcome { output, frames, shots, width, height, .. } = outcome;
-        let text = ended(output, *frames, shots, [*width, *height], summary, out);
+        let mut text = ended(output, *frames, shots, [*width, *height], summary, out);
+        if let Some(manifest) = outcome.manifest.as_deref().filter(|_| !out.is_verbose()) {
+            let name = Path::new(manifest).file_name().unwrap_or_default();
+            text += &format!("; {} beside it says how it was made", name.to_string_lossy());
+        }
         match outcome.left.len() {
             0 => text,
             1 => format!("{text}; 1 unit is not restored"),

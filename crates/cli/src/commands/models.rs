@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use remaster::Error;
 use remaster::models::{
-    Inspected, InstalledModels, ListRequest, PullRequest, Pulled, Sizes, VerifiedModels, VerifyRequest,
-    inspect, shown,
+    BuiltInModel, Inspected, InstalledModels, ListRequest, PullRequest, Pulled, SearchedFolder, Sizes,
+    VerifiedModels, VerifyRequest, inspect, shown,
 };
 use remaster::numbers::count;
 use remaster_plan::bytes;
@@ -19,24 +19,14 @@ use crate::show::Show;
 pub(crate) fn show_list(args: &ListArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let request = ListRequest { folder: args.dirs.model_dir.clone(), all: args.all };
     let report = Show::new(ProgressMode::None, out, interrupt).run(request)?;
+    out.result(&report, || describe_list(&report));
     if report.files.is_empty() {
-        out.say("no model files found; searched");
-        for place in &report.searched {
-            let missing = if place.exists { "" } else { ", missing" };
-            out.say(format_args!("  {} ({}){missing}", place.folder, place.why));
-        }
-        out.say(
-            "get the VAE with `remaster models pull vae`, and a transformer with `remaster models pull 3b`",
-        );
-        out.say(
-            "or put ema_vae_fp16.safetensors into one of these folders, or name another with --model-dir",
-        );
+        say_where(&report, out);
     }
     if report.others > 0 {
         let files = count(report.others, "file");
         out.say(format_args!("{files} of other networks not listed; show with --all"));
     }
-    out.result(&report, || describe_list(&report));
     Ok(())
 }
 
@@ -94,8 +84,30 @@ fn describe_file(report: &Inspected) -> String {
     text
 }
 
+/// Says where files of models are expected. Folders that are missing are shown to who asks for details.
+fn say_where(report: &InstalledModels, out: &Output) {
+    out.say("no model files found; get SeedVR2 with `remaster models pull 3b`, or name its folder with --model-dir");
+    let shown = |place: &&SearchedFolder| place.exists || out.is_verbose();
+    for place in report.searched.iter().filter(shown) {
+        let missing = if place.exists { "" } else { ", missing" };
+        out.say(format_args!("  searched {} ({}){missing}", place.folder, place.why));
+    }
+    let missing = report.searched.iter().filter(|place| !place.exists).count();
+    if missing > 0 && !out.is_verbose() {
+        let folders = count(missing, "folder");
+        out.say(format_args!("  {folders} of the search are missing; -v lists them"));
+    }
+}
+
 fn describe_list(report: &InstalledModels) -> String {
     let mut text = String::new();
+    for BuiltInModel { model, public_name, kind, bytes: size, .. } in &report.built_in {
+        text += &format!(
+            "{kind:8} {:14} {:>11}  {model} (inside the program: {public_name})\n",
+            "F16",
+            bytes(*size)
+        );
+    }
     for e in &report.files {
         let (kind, precision) = (e.kind.unwrap_or("-"), e.precision.as_deref().unwrap_or("-"));
         text += &format!("{kind:8} {precision:14} {:>11}  {}\n", bytes(e.bytes), shown(&e.file));

@@ -106,7 +106,10 @@ fn for_machines(
     match farm.emit {
         None => out.result(&planned, || {
             let (frames, units) = (count(planned.frames, "frame"), count(planned.units, "unit"));
-            format!("planned {frames} in {units}: {}\n", planned.store)
+            let time = planned.time.zip(planned.unit_seconds).map(|(time, unit)| {
+                format!("  {:12} {time}, {} for each unit\n", "time", time_in_words(unit))
+            });
+            format!("planned {frames} in {units}: {}\n{}", planned.store, time.unwrap_or_default())
         }),
         Some(kind) => {
             let job = Job {

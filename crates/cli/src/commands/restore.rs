@@ -38,9 +38,12 @@ pub(super) fn restore(
             let summary = show.finish();
             film::conclude(&outcome, &summary, mode, out);
         }
-        Outcome::Skipped { output } => {
+        Outcome::Skipped { output, frames, .. } => {
             let output = output.display().to_string();
-            let report = json!({ "input": input, "output": output, "skipped": true });
+            let mut report = json!({ "input": input, "output": output, "skipped": true });
+            if let Some(frames) = frames {
+                report["frames"] = frames.into();
+            }
             out.conclude(&report, || {
                 format!("{output} is done already, with the same input and settings; use -y to make it again")
             });

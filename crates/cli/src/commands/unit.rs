@@ -15,7 +15,7 @@ use crate::show::Show;
 pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
     let _hearing = match args.obey_stdin {
-        true => Some(keys::obey(interrupt, show.pause())?),
+        true => Some(keys::obey(interrupt, Some(show.pause()))?),
         false => None,
     };
     let report = show.run(args.request())?;

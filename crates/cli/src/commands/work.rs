@@ -1,4 +1,5 @@
-//! `remaster work`: a task as one line of JSON on stdin, for programs that start this one. The end of stdin cancels it.
+//! `remaster work`: a task as one line of JSON on stdin, for programs that start this one. The end of stdin cancels it, and
+//! a restoration obeys single bytes before, as `told` names them.
 
 use std::io::BufRead;
 
@@ -9,6 +10,7 @@ use super::{devices, film, restore};
 use crate::args::ProgressMode;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
+use crate::keys;
 use crate::output::Output;
 use crate::show::Show;
 
@@ -17,7 +19,10 @@ pub(crate) fn run(out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let task = read(std::io::stdin().lock())?;
     let control = interrupt.watch()?.control();
     match task {
-        Task::Restore(request) => restore::restore(*request, ProgressMode::Json, out, interrupt)?,
+        Task::Restore(request) => {
+            let _hearing = keys::obey(interrupt, None)?;
+            restore::restore(*request, ProgressMode::Json, out, interrupt)?;
+        }
         Task::Plan(request) => {
             let plan = shown(*request, out, interrupt)?;
             out.result(&plan, || film::describe(&plan, out.is_verbose()));

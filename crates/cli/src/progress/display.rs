@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use remaster::About;
 use remaster::machine::cpu_name;
+use remaster::{About, Saved};
 
 use super::summary::{PhaseSummary, Summary};
 use super::tally::{self, Tally};
@@ -46,6 +46,8 @@ pub(super) struct State {
     pub(super) about: About,
     pub(super) unit: &'static str,
     pub(super) planned: Option<u64>,
+    /// Work that a stop would not lose.
+    pub(super) saved: Option<Saved>,
     /// Bytes held now, and at most so far.
     pub(super) memory: Option<(u64, u64)>,
     /// Says what is held now, and at most so far.
@@ -147,7 +149,7 @@ impl Shared {
                 let (text, taken) = view.bar(Style { columns, ..self.style });
                 self.screen.bar(text, taken);
             }
-            How::Plain => self.screen.line("message", view.line()),
+            How::Plain => self.screen.line("message", view.line(self.style)),
             How::Json => self.screen.event(&view),
             How::Nothing => {}
         }
@@ -189,6 +191,8 @@ impl State {
             memory_bytes: self.memory.map(|(now, _)| now),
             peak_bytes: self.memory.map(|(_, peak)| peak),
             planned_bytes: self.planned,
+            saved: self.saved.map(|saved| saved.frames),
+            saved_seconds: self.saved.and_then(|saved| saved.seconds),
             paused: self.pauses.since.is_some(),
         })
     }

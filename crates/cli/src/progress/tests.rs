@@ -24,7 +24,7 @@ fn elapsed(progress: &Progress) -> Duration {
 }
 
 fn on(paper: &Paper, how: How) -> Progress {
-    let style = Style { columns: 80, colour: false, blocks: false };
+    let style = Style { memory: true, columns: 80, colour: false, blocks: false };
     Progress::with("frames", how, style, Screen::new(paper.clone()))
 }
 

@@ -35,6 +35,12 @@ pub(super) struct View {
     pub(super) peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) planned_bytes: Option<u64>,
+    /// Frames that a stop would not lose, as work of all phases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) saved: Option<usize>,
+    /// How long these are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) saved_seconds: Option<f64>,
     /// A person makes it wait.
     pub(super) paused: bool,
 }
@@ -42,6 +48,8 @@ pub(super) struct View {
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
+    /// Memory is shown.
+    pub(super) memory: bool,
     pub(super) columns: usize,
     pub(super) colour: bool,
     /// Characters outside ASCII.
@@ -53,12 +61,13 @@ const BAR: std::ops::RangeInclusive<usize> = 8..=24;
 
 impl View {
     /// A line for logs.
-    pub(super) fn line(&self) -> String {
-        let mut parts = vec![format!("{} {}", self.phase, self.count())];
+    pub(super) fn line(&self, style: Style) -> String {
+        let mut parts = vec![self.head()];
         parts.extend(self.percent());
         parts.extend(self.speed());
         parts.push(self.time());
-        parts.extend(self.memory());
+        parts.extend(self.saved());
+        parts.extend(self.memory().filter(|_| style.memory));
         parts.join(", ")
     }
 
@@ -66,18 +75,21 @@ impl View {
     pub(super) fn bar(&self, style: Style) -> (String, usize) {
         // The last column stays empty: some terminals go to the next line when it is filled.
         let room = style.columns.saturating_sub(1);
-        let head = format!("{} {}", self.phase, self.count());
+        let head = self.head();
         let lean = head.strip_suffix(&format!(" {}", self.unit)).unwrap_or(&head);
         let [percent, speed, time] = [self.percent(), self.speed(), Some(self.time())];
-        let parts = |memory| vec![percent.clone(), speed.clone(), time.clone(), memory];
-        let now = self.memory_bytes.map(bytes);
-        let layouts: [(&str, bool, Vec<Option<String>>); 9] = [
-            (&head, true, parts(self.memory())),
-            (&head, true, parts(self.memory_in_short())),
-            (lean, true, parts(self.memory_in_short())),
-            (lean, true, parts(now.clone())),
-            (lean, false, parts(now)),
-            (lean, false, parts(None)),
+        let parts = |saved, memory: Option<String>| {
+            vec![percent.clone(), speed.clone(), time.clone(), saved, memory.filter(|_| style.memory)]
+        };
+        let (saved, short, now) = (self.saved(), self.memory_in_short(), self.memory_bytes.map(bytes));
+        let layouts: [(&str, bool, Vec<Option<String>>); 10] = [
+            (&head, true, parts(saved.clone(), self.memory())),
+            (&head, true, parts(saved.clone(), short.clone())),
+            (lean, true, parts(saved, short.clone())),
+            (lean, true, parts(None, short)),
+            (lean, true, parts(None, now.clone())),
+            (lean, false, parts(None, now)),
+            (lean, false, parts(None, None)),
             (lean, false, vec![percent.clone(), time.clone()]),
             (lean, false, vec![percent.clone()]),
             (lean, false, vec![]),
@@ -85,7 +97,7 @@ impl View {
         for (head, bar, parts) in layouts {
             let tail: String = parts.into_iter().flatten().map(|p| format!("  {p}")).collect();
             let used = head.chars().count() + tail.chars().count();
-            let bar = if bar { self.share } else { None };
+            let bar = self.share.filter(|_| bar && self.has_frames());
             let least = if bar.is_some() { *BAR.start() + 4 } else { 0 };
             if used + least > room {
                 continue;
@@ -99,6 +111,27 @@ impl View {
         (head, columns)
     }
 
+    /// Whether the phase has frames to count: the last one writes the file, and has none.
+    fn has_frames(&self) -> bool {
+        self.estimated || self.total != Some(0)
+    }
+
+    fn head(&self) -> String {
+        match self.has_frames() {
+            true => format!("{} {}", self.phase, self.count()),
+            false => self.phase.to_owned(),
+        }
+    }
+
+    /// Where a stop would go on from: `saved 0:31`.
+    fn saved(&self) -> Option<String> {
+        match (self.saved?, self.saved_seconds) {
+            (0, _) => None,
+            (_, Some(seconds)) => Some(format!("saved {}", clock(seconds))),
+            (frames, None) => Some(format!("saved {frames} {}", self.unit)),
+        }
+    }
+
     fn count(&self) -> String {
         let mark = if self.estimated { "~" } else { "" };
         match self.total {
@@ -109,7 +142,7 @@ impl View {
 
     fn percent(&self) -> Option<String> {
         // Rounded down: 100 % means all.
-        self.share.map(|s| format!("{:.0}%", (s * 100.0).floor()))
+        self.share.filter(|_| self.has_frames()).map(|s| format!("{:.0}%", (s * 100.0).floor()))
     }
 
     fn speed(&self) -> Option<String> {
@@ -184,34 +217,36 @@ mod tests {
             memory_bytes: Some(3 << 29),
             peak_bytes: Some(7 << 28),
             planned_bytes: Some(2 << 30),
+            saved: None,
+            saved_seconds: None,
             paused: false,
         }
     }
 
     fn style(columns: usize) -> Style {
-        Style { columns, colour: false, blocks: false }
+        Style { memory: true, columns, colour: false, blocks: false }
     }
 
     #[test]
     fn a_line_says_everything() {
         assert_eq!(
-            view().line(),
+            view().line(style(80)),
             "encode 33/65 frames, 50%, 3.21 fps, ETA 0:12, 1.50 GiB, peak 1.75 GiB of 2.00 GiB planned"
         );
         let mut v = view();
         (v.total, v.share, v.eta_seconds, v.planned_bytes) = (None, None, None, None);
-        assert_eq!(v.line(), "encode 33 frames, 3.21 fps, 0:10 so far, 1.50 GiB, peak 1.75 GiB");
+        assert_eq!(v.line(style(80)), "encode 33 frames, 3.21 fps, 0:10 so far, 1.50 GiB, peak 1.75 GiB");
         v = view();
         (v.estimated, v.eta, v.rate, v.memory_bytes) = (true, Some(Trust::Estimated), Some(0.04), None);
-        assert_eq!(v.line(), "encode 33/~65 frames, 50%, 25.0 s/frame, ETA ~0:12");
+        assert_eq!(v.line(style(80)), "encode 33/~65 frames, 50%, 25.0 s/frame, ETA ~0:12");
         v.paused = true;
-        assert_eq!(v.line(), "encode 33/~65 frames, 50%, 25.0 s/frame, paused, ETA ~0:12");
+        assert_eq!(v.line(style(80)), "encode 33/~65 frames, 50%, 25.0 s/frame, paused, ETA ~0:12");
     }
 
     #[test]
     fn the_bar_never_takes_the_last_column_and_gives_up_its_parts_one_by_one() {
         for columns in (0..200).rev() {
-            for style in [style(columns), Style { colour: true, blocks: true, columns }] {
+            for style in [style(columns), Style { memory: true, colour: true, blocks: true, columns }] {
                 let (text, taken) = view().bar(style);
                 assert!(taken < columns.max(1), "{columns}: {text}");
                 let plain = text.replace("\x1b[36m", "").replace("\x1b[0m", "");
@@ -227,6 +262,37 @@ mod tests {
         assert_eq!(view().bar(style(80)).0, expected);
         assert_eq!(view().bar(style(35)).0, "encode 33/65  50%  ETA 0:12");
         assert_eq!(view().bar(style(8)).0, "encode ");
+    }
+
+    #[test]
+    fn memory_is_for_those_who_ask_and_what_is_saved_for_everyone() {
+        let mut v = view();
+        (v.saved, v.saved_seconds) = (Some(31), Some(31.0));
+        let plain = |columns| Style { memory: false, ..style(columns) };
+        assert_eq!(v.line(plain(80)), "encode 33/65 frames, 50%, 3.21 fps, ETA 0:12, saved 0:31");
+        let expected = "encode 33/65 frames  [############............]  50%  3.21 fps  ETA 0:12  saved 0:31";
+        assert_eq!(v.bar(plain(100)).0, expected);
+        assert!(
+            v.bar(style(200))
+                .0
+                .ends_with("ETA 0:12  saved 0:31  1.50 GiB, peak 1.75 GiB of 2.00 GiB planned")
+        );
+        v.saved_seconds = None;
+        assert!(v.line(plain(80)).ends_with("saved 31 frames"));
+        v.saved = Some(0);
+        assert!(v.line(plain(80)).ends_with("ETA 0:12"));
+    }
+
+    #[test]
+    fn a_phase_without_frames_counts_none() {
+        let mut v = view();
+        (v.phase, v.done, v.total, v.rate, v.share) = ("finish", 0, Some(0), None, Some(1.0));
+        (v.eta_seconds, v.eta) = (None, None);
+        let plain = Style { memory: false, ..style(80) };
+        assert_eq!(
+            (v.line(plain).as_str(), v.bar(plain).0.as_str()),
+            ("finish, 0:10 so far", "finish  0:10 so far")
+        );
     }
 
     #[test]

@@ -113,6 +113,30 @@ fn frames_of_any_size_stills_alpha_and_pipes_come_out_as_asked() {
 }
 
 #[test]
+fn a_preview_shows_no_frame_that_is_dark_or_of_one_colour() {
+    let desk = Desk::new();
+    let shown = |name: &str| {
+        let line = format!(
+            "preview {name}.mkv -o {name}.png --model anime --device cpu --resolution 1x --scenes none"
+        );
+        let made = desk.json(&format!("{line} --json"));
+        made["frames"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let film = "-f lavfi -i testsrc2=s=64x48:r=25:d=2";
+    ffmpeg(&desk, &format!("{film} -c:v ffv1 plain.mkv"));
+    assert_eq!(shown("plain"), [25]);
+    // Black behind frame 10, a colour up to frame 40, and both at once.
+    ffmpeg(&desk, &format!("{film} -vf fade=t=out:st=0.2:d=0.2 -c:v ffv1 dark.mkv"));
+    assert!(shown("dark")[0] < 10, "{:?}", shown("dark"));
+    let white = "drawbox=color=white:t=fill:enable='lt(n,40)'";
+    ffmpeg(&desk, &format!("{film} -vf {white} -c:v ffv1 flat.mkv"));
+    assert!(shown("flat")[0] >= 40, "{:?}", shown("flat"));
+    // Where all is black that is what there is.
+    ffmpeg(&desk, "-f lavfi -i color=black:s=64x48:r=25:d=2 -c:v ffv1 black.mkv");
+    assert_eq!(shown("black"), [25]);
+}
+
+#[test]
 fn without_a_model_both_ways_are_said_and_none_is_taken_silently() {
     let desk = film();
     let run = desk.run("film.mkv -o out.mkv");

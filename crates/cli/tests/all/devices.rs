@@ -10,7 +10,7 @@ use crate::desk::{
     Desk, LIMIT, bytes, command, ended, ends, private, refused, remove, said, signal, three_shots, until,
     works,
 };
-use crate::tree::command_lines;
+use crate::tree::{command_lines, parents};
 
 /// `film.mp4`: 97 frames in three shots.
 fn film() -> Desk {
@@ -24,11 +24,14 @@ fn with_fault(folder: &Path, line: &str, fault: &str) -> Output {
 
 /// How many processes of this program work on units in a folder.
 fn workers(folder: &Path) -> usize {
+    command_lines().filter(|(process, line)| is_worker(folder, process, line)).count()
+}
+
+/// Whether a process works on units in a folder.
+fn is_worker(folder: &Path, process: &Path, line: &str) -> bool {
     let folder = folder.canonicalize().unwrap();
-    let works_there = |process: &Path| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder);
-    command_lines()
-        .filter(|(process, line)| line.split('\0').nth(1) == Some("unit") && works_there(process))
-        .count()
+    let works_there = std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder);
+    line.split('\0').nth(1) == Some("unit") && works_there
 }
 
 /// A run whose frames take a tenth of a second each.
@@ -54,8 +57,7 @@ fn pieces(folder: &Path) -> usize {
     entries.flatten().map(count).sum()
 }
 
-const HOW: &str =
-    "--model identity --dtype f32 --resolution 96 --unit-frames 20 --piece-frames 10 --no-manifest";
+const HOW: &str = "--model identity --vae identity --dtype f32 --resolution 96 --unit-frames 20 --piece-frames 10 --no-manifest";
 
 /// Work that takes a while: a network, and a unit as long as its shot.
 const SLOW: &str = "--model formula:tiny-3b --resolution 64x48 --dtype f32 --unit-frames 40 \
@@ -88,7 +90,7 @@ fn devices_of_two_kinds_are_refused_and_named() {
 #[test]
 fn a_film_on_two_devices_is_the_film_on_one_also_with_odd_names() {
     let at = &Desk::of_shots([40, 27, 30], "-film.mp4");
-    let how = HOW.replace("identity", "formula:tiny-3b");
+    let how = HOW.replace("--model identity --vae identity", "--model formula:tiny-3b");
     works(at, &format!("{how} -o ref.mkv --device cpu -- -film.mp4"));
     works(at, &format!("{how} -o out.mkv --devices cpu,cpu -- -film.mp4"));
     assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
@@ -126,6 +128,67 @@ fn a_bad_device_is_set_aside_and_the_film_is_made() {
         ends(&out, 5, &["no device is left", "the device is gone"]);
         assert!(!at.join("out.mkv").exists());
     }
+}
+
+/// Ends the workers of a run with a signal that they cannot object to, as a system does that is out of memory, each when it has
+/// begun to work. Returns how many that were.
+fn killed_workers(at: &Path, run: &mut Child) -> usize {
+    let mut killed = Vec::new();
+    let began = Instant::now();
+    while run.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < LIMIT, "it goes on without its workers");
+        for (process, _) in command_lines().filter(|(process, line)| is_worker(at, process, line)) {
+            let pid: u32 = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            // It has begun when it reads the film.
+            let reads = parents().values().any(|parent| *parent == pid);
+            if !killed.contains(&pid) && reads {
+                assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+                killed.push(pid);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    killed.len()
+}
+
+#[test]
+fn a_film_is_not_passed_through_because_its_workers_are_killed() {
+    let at = &film();
+    for devices in ["--devices cpu", "--devices cpu,cpu"] {
+        let line = format!("film.mp4 -o out.mkv {SLOW} {devices} --keep-going --json");
+        let mut command = command(at, &line);
+        command.env("REMASTER_TEST_UNIT", "slow:").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut run = command.spawn().unwrap();
+        let killed = killed_workers(at, &mut run);
+        let out = run.wait_with_output().unwrap();
+        ends(&out, 4, &["unit-failed", "its process was killed"]);
+        let text = said(&out);
+        assert!(
+            killed >= 3 && !text.contains("keeps its input") && !text.contains("add --keep-going"),
+            "{text}"
+        );
+        assert!(!at.join("out.mkv").exists());
+    }
+    // A driver that crashes is none either.
+    let line = format!("film.mp4 -o out.mkv {HOW} --devices cpu --keep-going");
+    ends(&with_fault(at, &line, "abort:"), 5, &["failed 3 times", "signal"]);
+    assert!(!at.join("out.mkv").exists());
+    works(at, &line);
+}
+
+#[test]
+fn a_device_that_computed_wrong_numbers_is_disabled_at_its_first_failure() {
+    let at = &film();
+    works(at, &format!("film.mp4 -o ref.mkv {HOW} --device cpu"));
+    let line = format!("film.mp4 -o out.mkv {HOW} --devices reference,cpu --mix-devices --keep-going");
+    let out = with_fault(at, &line, "wrong:reference");
+    ends(&out, 0, &["reference is not used any more and what it made is made again", "conv is off"]);
+    assert!(!said(&out).contains("failed on reference") && !said(&out).contains("keeps"), "{}", said(&out));
+    assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
+    remove(at, "out.mkv");
+    let out = with_fault(at, &line, "wrong:");
+    ends(&out, 5, &["no device is left", "what it made is not used", "conv is off"]);
+    assert!(!at.join("out.mkv").exists());
 }
 
 #[test]

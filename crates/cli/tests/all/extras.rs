@@ -153,8 +153,14 @@ mod models {
     fn no_files_is_said_with_the_places_and_a_named_folder_must_be_there() {
         let desk = desk();
         let run = desk.run("models list --json");
-        run.ends(0, &["no model files", "models/SEEDVR2", "ema_vae_fp16.safetensors"]);
+        run.ends(0, &["no model files", "models pull 3b", "--model-dir", "-v lists them"]);
         assert_eq!(run.json()["files"].as_array().unwrap().len(), 0);
+        assert_eq!(run.json()["built_in"][0]["model"], "anime");
+        // The one that is there comes first; folders that are missing are shown if they are asked for.
+        let run = desk.run("models list");
+        assert!(run.stdout.starts_with("compact ") && run.stdout.contains("anime (inside the program"));
+        assert!(!run.stderr.contains("models/SEEDVR2"), "{}", run.stderr);
+        desk.run("models list -v").ends(0, &["models/SEEDVR2", "missing"]);
         desk.run("models list --model-dir nowhere").ends(3, &["nowhere"]);
         desk.run("models verify").ends(3, &["no model files"]);
         desk.run("models verify nowhere.safetensors").ends(3, &["nowhere.safetensors"]);

@@ -6,7 +6,7 @@ use remaster_testkit::says;
 use remaster_weights::sha256_of_bytes;
 use serde_json::{Value, json};
 
-use crate::desk::{bytes, command, document, ffprobe, refused, told, works};
+use crate::desk::{bytes, command, document, ffprobe, quick_ffmpeg, refused, told, works};
 use crate::units::film;
 
 #[test]
@@ -14,7 +14,8 @@ fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
     let at = &film();
     let how = "--model identity --resolution 96 --unit-frames 45 --piece-frames 20";
     works(at, &format!("film.mp4 -o here.mkv {how} --no-manifest"));
-    works(at, &format!("plan film.mp4 -o there.mkv --store store {how}"));
+    let planned = works(at, &format!("plan film.mp4 -o there.mkv --store store {how}"));
+    assert!(planned.contains("  time ") && planned.contains(" for each unit\n"), "{planned}");
     let join = "assemble --plan store --input film.mp4 -o there.mkv";
     refused(at, join, 3, &["3 of 3 units are not done", "unit 0"]);
     refused(at, "unit run --plan store --input film.mp4 --index 3", 2, &["no unit 3", "the plan has 3"]);
@@ -22,6 +23,10 @@ fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
     let said = told(at, "unit run --plan store --input film.mp4 --index 0,2 --json");
     assert_eq!(said["done"], json!([0, 2]));
     refused(at, join, 3, &["1 of 3 units", "unit 1"]);
+    // Another film is refused also where nothing is left to do.
+    at.put("other.mp4", [bytes(at, "film.mp4"), b"more".to_vec()].concat());
+    refused(at, "unit run --plan store --input other.mp4 --index 0", 3, &["other.mp4", "not the film"]);
+    refused(at, "unit run --plan store --input no.mp4 --index 0", 3, &["no.mp4"]);
     let said = told(at, "unit run --plan store --input film.mp4 --index 0-2 --json");
     assert_eq!((&said["done"], &said["elsewhere"]), (&json!([1]), &json!([0, 2])));
     works(at, join);
@@ -89,6 +94,8 @@ fn a_plan_says_what_is_missing_and_a_worker_does_that() {
     assert_eq!((&status()["missing"], &status()["frames_done"]), (&json!([]), &json!(97)));
     assert!(works(at, "unit status --plan store").contains("remaster assemble"));
     works(at, "unit run --plan store --input film.mp4 --index missing");
+    let other = "unit run --plan store --input store/plan.json --index missing";
+    refused(at, other, 3, &["plan.json", "not the film"]);
     works(at, "assemble --plan store --input film.mp4 -o out.mkv");
 }
 
@@ -109,6 +116,10 @@ fn a_hostile_plan_reaches_no_option() {
         (video, "ffv1 -f matroska tcp://127.0.0.1:9".to_owned()),
         (video, format!("libx264 -x264-params stats={victim}:pass=1")),
         (video, format!("libx264 -passlogfile {victim}")),
+        (video, "libx264 -threads 100000".to_owned()),
+        (video, "libx265 -x265-params pools=100000".to_owned()),
+        (video, "libsvtav1 -svtav1-params lp=100000".to_owned()),
+        (reading, "normalize=smoothing=268435455".to_owned()),
     ];
     let forged = |place: &str, value: Value| {
         let mut body = sealed["body"].clone();
@@ -147,6 +158,51 @@ fn a_hostile_plan_reaches_no_option() {
         forged(place, value);
         refused(at, run, 3, &["plan"]);
     }
+}
+
+/// A plan of another program, film or network is refused before ffmpeg runs with the options that it holds.
+#[cfg(unix)]
+#[test]
+fn no_encoder_is_started_for_a_plan_that_is_refused() {
+    let at = &film();
+    let how = "--model identity --resolution 96";
+    let plan = at
+        .command(&format!("plan film.mp4 -o out.mkv --store store {how} --video"))
+        .arg("libx264 -crf 20 -preset ultrafast")
+        .output()
+        .unwrap();
+    assert!(plan.status.success(), "{}", String::from_utf8_lossy(&plan.stderr));
+    let sealed = document(at, "store/plan.json");
+    let log = at.join("log");
+    let real = quick_ffmpeg().map_or_else(|| "ffmpeg".into(), |path| path.to_string_lossy().into_owned());
+    let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\nexec '{real}' \"$@\"\n", log.display());
+    at.program("ffmpeg", &script);
+    let run =
+        format!("unit run --plan store --input film.mp4 --index 0 --ffmpeg {}", at.join("ffmpeg").display());
+    let started = || std::fs::read_to_string(&log).unwrap_or_default();
+    let encodes = |started: &str| started.lines().any(|line| line.contains("libx264 "));
+    for (place, value, starts) in [
+        ("/plan/settings/numerics/program", json!("0.0.1 other"), false),
+        ("/plan/settings/numerics/dtype", json!("f64"), true),
+        ("/plan/settings/numerics/ffmpeg", json!("ffmpeg 4"), true),
+        ("/plan/time_base/den", json!(12_345), true),
+    ] {
+        let mut body = sealed["body"].clone();
+        *body.pointer_mut(place).unwrap() = value;
+        forge(&at.join("store/plan.json"), body);
+        let _ = std::fs::remove_file(&log);
+        let out = command(at, &run).output().unwrap();
+        assert!(
+            matches!(out.status.code(), Some(2..=5)),
+            "{place}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        assert!(!encodes(&started()), "{place}: {}", started());
+        assert!(starts || started().is_empty(), "{place}: {}", started());
+    }
+    forge(&at.join("store/plan.json"), sealed["body"].clone());
+    works(at, &run);
+    assert!(encodes(&started()), "{}", started());
 }
 
 #[test]

@@ -25,7 +25,7 @@ const STALL: &str = "5";
 /// Processes that were ended may take this long to be gone.
 const GRACE: Duration = Duration::from_secs(3);
 /// Every process of a run has this variable, with a value of its own.
-const MARK: &str = "REMASTER_FAULT_MARK";
+const MARK: &str = "FAULT_MARK";
 /// Exit codes of a failure that is not a bug.
 const TYPED: [i32; 3] = [3, 4, 6];
 

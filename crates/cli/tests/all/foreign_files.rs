@@ -47,6 +47,20 @@ fn a_short_result_is_a_warning_and_a_killed_decoder_an_error() {
     let said = format!("{} of about 50 frames", report["frames"]);
     assert!(report["notes"].to_string().contains(&said), "{said}: {}", report["notes"]);
 
+    // An AVI that ends between two chunks, of which no decoder complains.
+    ffmpeg(&desk, "-f lavfi -i testsrc2=s=32x32:r=25:d=4 -c:v mpeg4 -q:v 5 whole.avi");
+    let whole = bytes(&desk, "whole.avi");
+    let chunks: Vec<usize> = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"00dc")).collect();
+    // The first one is in the headers, and names those of the video.
+    desk.put("half.avi", &whole[..chunks[51]]);
+    let said = ["ends after 50 frames, but its header announces 100", "--damaged keep"];
+    roundtrip(&desk, "half.avi", "half.mkv", "").ends(3, &said);
+    assert!(!desk.join("half.mkv").exists());
+    let run = roundtrip(&desk, "half.avi", "half.mkv", "--damaged keep --json");
+    let report = run.ends(0, &["warning: "]).json();
+    assert_eq!(report["frames"], 50);
+    assert!(report["notes"].to_string().contains("the input is cut off: 50 frames decoded"), "{report}");
+
     // A decoder that is killed in the middle.
     #[cfg(unix)]
     {

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::desk::{Desk, bytes, copied, document, ffmpeg, ffprobe, files, refused, remove, works};
+use remaster_weights::sha256_of_bytes;
+
+use crate::desk::{Desk, bytes, copied, document, ffmpeg, ffprobe, files, refused, remaster, remove, works};
 
 /// 60 frames in three shots.
 fn film(name: &str) -> Desk {
@@ -25,8 +27,7 @@ fn kept(at: &Path, line: &str) -> Vec<u8> {
     film
 }
 
-const IDENTITY: &str =
-    "--model identity --resolution 96 --unit-frames 30 --piece-frames 10 --checkpoint 0s --no-manifest";
+const IDENTITY: &str = "--model identity --vae identity --resolution 96 --unit-frames 30 --piece-frames 10 --checkpoint 0s --no-manifest";
 
 #[test]
 fn whatever_file_of_unfinished_work_is_damaged_the_same_command_makes_the_same_film() {
@@ -80,6 +81,36 @@ fn a_damaged_plan_starts_over_and_says_so() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_plan_that_cannot_be_read_is_named_with_one_next_step() {
+    let at = &film("film.mkv");
+    let line = format!("film.mkv -o out.mkv {IDENTITY}");
+    let expected = kept(at, &line);
+    let plan = at.join("out.mkv.remaster/store/plan.json");
+    // As a later version would write it, whole.
+    let body = document(at, "out.mkv.remaster/store/plan.json")["body"].to_string();
+    let hash = sha256_of_bytes(format!("remaster plan\n99\n{body}").as_bytes());
+    let head = r#"{"format":"remaster plan","version":99,"sha256":"#;
+    let newer = format!("{head}\"{hash}\",\"body\":{body}}}\n");
+    std::fs::write(&plan, &newer).unwrap();
+    let out = remaster(at, &line);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    for word in ["out.mkv.remaster", "plan.json", "version 99", "; use --restart"] {
+        assert!(said.contains(word), "{said}");
+    }
+    assert!(!said.contains("settings") && said.matches("; ").count() == 1, "{said}");
+    works(at, &format!("{line} --restart --keep"));
+    assert!(bytes(at, "out.mkv") == expected);
+    remove(at, "out.mkv");
+    // What can be no plan is damage like any other.
+    std::fs::remove_file(&plan).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&plan).status().unwrap().success());
+    assert!(works(at, &line).contains("starting over"));
+    assert!(bytes(at, "out.mkv") == expected);
+}
+
+#[test]
 fn a_farm_names_damaged_units_and_they_are_done_again() {
     let at = &film("film.mkv");
     let how = IDENTITY.replace("--checkpoint 0s --no-manifest", "");
@@ -103,10 +134,14 @@ fn a_list_of_shots_of_another_length_is_refused_for_raw_frames_too() {
         let list = format!(r#"{{"version": 1, "frames": {frames}, "starts": [0, 25, 45]}}"#);
         at.put(&format!("{name}.json"), list);
     }
-    for name in ["short", "long"] {
-        let how = format!("--scenes {name}.json --model identity --resolution 96");
-        for line in ["film.y4m", &format!("plan film.y4m --store {name}")] {
-            refused(at, &format!("{line} -o {name}.mkv {how}"), 2, &["60", "remaster scenes"]);
+    // Also by networks for which a cut is no more than a place to begin a unit.
+    for (name, model) in
+        [("short", "identity"), ("long", "anime"), ("short", "anime"), ("long", "formula:tiny-3b")]
+    {
+        let how = format!("--scenes {name}.json --model {model} --resolution 96");
+        for line in ["film.y4m", &format!("plan film.y4m --store {name}-{model}")] {
+            let said = ["60", "remaster scenes", &format!("{name}.json")];
+            refused(at, &format!("{line} -o {name}.mkv {how}"), 2, &said);
         }
         assert!(!at.join(format!("{name}.mkv")).exists());
     }

@@ -390,7 +390,7 @@ fn every_line_of_progress_is_documented() {
             events.insert(event);
         }
     }
-    let expected = ["error", "message", "phase", "plan", "progress", "summary"];
+    let expected = ["error", "message", "phase", "plan", "progress", "saved", "summary"];
     assert_eq!(events.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 

@@ -19,6 +19,8 @@ fn request(folder: &Path, output: &str) -> Request {
         .model("identity")
         .device("cpu")
         .resolution(Resize::Short(48));
+    // The networks of a restoration, which compute nothing.
+    request.how.models.vae = Some("identity".into());
     request.how.device.threads = Some(1);
     request.how.source.programs.ffmpeg = quick_ffmpeg().map(PathBuf::from);
     let cut = Cut { unit_frames: 12, piece_frames: Some(6), ..Cut::default() };
@@ -75,7 +77,7 @@ fn a_film_is_planned_restored_and_then_skipped() {
     assert!(seen > 0 && at.join("out.mkv").is_file());
     let again = prepare(request(at, "out.mkv"), &Machine::this(), &control, &mut |_| ()).unwrap();
     assert!(again.plan(&mut |_| ()).is_none());
-    assert!(matches!(again.run(&worker(), &mut |_| ()), Ok(Outcome::Skipped { .. })));
+    assert!(matches!(again.run(&worker(), &mut |_| ()), Ok(Outcome::Skipped { frames: Some(34), .. })));
 }
 
 #[test]
@@ -173,7 +175,7 @@ fn a_full_disk_is_an_error_and_the_work_stays() {
     let at = &film();
     let whole = restored(at, "whole.mkv");
     let Some(disk) = small_disk(&at.join("small"), 24) else {
-        return remaster_testkit::not_run("a_full_disk_is_an_error_and_the_work_stays", "no tmpfs");
+        return remaster_testkit::no_disk("a_full_disk_is_an_error_and_the_work_stays");
     };
     let ballast = disk.0.join("ballast");
     // As much as there is.
@@ -256,4 +258,53 @@ fn a_preview_is_one_sheet() {
     let made = job.run(&mut |_| ()).unwrap();
     assert_eq!(made.frames.len(), 2);
     assert!(bytes(at, "sheet.png").starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn what_is_ready_can_be_run_by_another_thread() {
+    fn sent<T: Send>(job: T) -> T {
+        job
+    }
+    let at = &film();
+    let control = Control::default();
+    let film = sent(prepare(request(at, "out.mkv"), &Machine::this(), &control, &mut |_| ()).unwrap());
+    let outcome = std::thread::spawn(move || film.run(&worker(), &mut |_| ())).join().unwrap().unwrap();
+    assert!(matches!(outcome, Outcome::Restored(outcome) if outcome.frames == 34));
+    let request = PreviewRequest {
+        input: at.join("film.mkv"),
+        output: Some(at.join("sheet.png")),
+        overwrite: false,
+        shots: 1,
+        how: request(at, "out.mkv").how,
+    };
+    let job = sent(prepare(request, &Machine::this(), &control, &mut |_| ()).unwrap());
+    std::thread::spawn(move || job.run(&mut |_| ())).join().unwrap().unwrap();
+    assert!(at.join("sheet.png").is_file());
+}
+
+/// Says to a process of this test that it is one.
+const ABORTS: &str = "REMASTER_TEST_ABORTS";
+
+#[test]
+#[ignore = "child: started by the test below, as it spoils its process"]
+fn aborting() {
+    if std::env::var_os(ABORTS).is_none() {
+        return;
+    }
+    let at = &film();
+    Control::default().abort();
+    let other = Control::default();
+    let error = run(request(at, "out.mkv"), &other, &mut |_| ()).unwrap_err();
+    assert_eq!(error.class(), Class::Stopped, "{error}");
+    assert!(!at.join("out.mkv").exists() && !other.is_cancelled());
+}
+
+/// Documented, so that nobody aborts a run and goes on.
+#[test]
+fn after_an_abort_no_run_of_the_process_makes_a_file() {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "library::aborting", "--ignored"]).env(ABORTS, "1");
+    let out = child.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && said.contains("1 passed"), "{said}");
 }

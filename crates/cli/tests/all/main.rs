@@ -5,6 +5,7 @@
 mod anime;
 mod bounds;
 mod build_name;
+mod checkpoints;
 mod cli;
 mod compare_counts;
 mod desk;
@@ -27,6 +28,8 @@ mod lies;
 mod lossless;
 mod not_finite;
 mod outputs;
+#[cfg(unix)]
+mod pipes;
 mod promise;
 mod pull;
 mod raw_frames;
@@ -35,6 +38,9 @@ mod same_film;
 mod scenes;
 #[cfg(unix)]
 mod scripts;
+#[cfg(unix)]
+mod secrets;
+mod seeks;
 #[cfg(feature = "serve")]
 mod serve;
 mod stdin_close;
@@ -42,3 +48,4 @@ mod stills;
 mod transformers;
 mod tree;
 mod units;
+mod wrong_devices;

@@ -125,7 +125,8 @@ fn what_restorations_take_stays_below_what_was_allowed() {
                 break (from, to);
             }
         };
-        let model = ["SMALL", "SMALL", "--model identity", "--model formula:tiny-7b"][random.below(4)];
+        let model =
+            ["SMALL", "SMALL", "--model identity --vae identity", "--model formula:tiny-7b"][random.below(4)];
         let colour = ["lab", "wavelet", "wavelet_adaptive", "hsv", "adain", "none"][random.below(6)];
         let pool = match colour {
             "lab" | "wavelet_adaptive" | "hsv" => ["frame", "window", "shot"][random.below(3)],

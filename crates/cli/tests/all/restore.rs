@@ -240,13 +240,35 @@ fn a_restoration_is_planned_without_models() {
     }
 }
 
-/// A DVD that is passed through takes the memory of its frames, and no network's.
+/// A film that is passed through takes the memory of its frames, and no network's.
 #[test]
-fn a_film_without_a_network_is_planned_for_what_it_needs() {
-    let here = &Desk::filmed("-f lavfi -i testsrc2=s=720x576:r=25:d=1 -c:v mpeg2video -q:v 3 dvd.mpg");
-    let plan = here.json("plan dvd.mpg --model identity --json --device cpu");
-    for plan in plan["plans"].as_array().unwrap() {
-        let [device, host] = ["device", "host"].map(|place| plan["peaks"][place].as_u64().unwrap());
-        assert!(device + host < 1 << 30, "{plan}");
-    }
+fn a_film_without_a_network_is_planned_for_its_frames_alone() {
+    let here =
+        &Desk::filmed("-f lavfi -i testsrc2=s=1920x1080:r=25:d=0.2 -c:v libx264 -pix_fmt yuv420p hd.mkv");
+    let plan = here.json("plan hd.mkv --model identity --resolution 1x --json");
+    assert_eq!((&plan["plans"], plan.get("vae")), (&serde_json::json!([]), None), "{plan}");
+    assert_eq!(plan["total"]["network_bytes"], 0);
+    assert!(plan["total"]["ram_bytes"].as_u64().unwrap() < 2 << 30, "{plan}");
+    let said = here.works("plan hd.mkv --model identity --resolution 1x -v").stdout;
+    assert!(!said.contains("VAE") && !said.contains("encode"), "{said}");
+    here.works("hd.mkv -o out.mkv --model identity --resolution 1x --ram 1200M");
+    refused(
+        here,
+        "hd.mkv -o no.mkv --model identity --resolution 1x --ram 100M",
+        4,
+        &["--ram", "or smaller"],
+    );
+    refused(here, "hd.mkv -o no.mkv --model identity --seed 1", 2, &["--seed"]);
+}
+
+/// A VAE without a transformer is a network.
+#[test]
+fn identity_with_a_vae_goes_through_that_vae() {
+    let here = &film();
+    let plan =
+        here.json("plan film.mkv --model identity --vae formula:tiny --resolution 1x --json --device cpu");
+    let names =
+        plan["plans"].as_array().unwrap().iter().map(|p| p["job"]["network"]["name"].as_str().unwrap());
+    assert_eq!(names.count(), 3, "{plan}");
+    assert_eq!(plan["vae"], "formula:tiny");
 }

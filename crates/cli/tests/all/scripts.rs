@@ -208,8 +208,7 @@ fn killed(desk: &Desk, line: &str, kept: usize) {
 fn a_script_that_is_killed_and_resumed_has_the_same_bytes() {
     let desk = &Desk::new();
     desk.put("film.vpy", MOVING);
-    let how =
-        "--model identity --resolution 96 --unit-frames 120 --piece-frames 40 --checkpoint 0s --no-manifest";
+    let how = "--model identity --vae identity --resolution 96 --unit-frames 120 --piece-frames 40 --checkpoint 0s --no-manifest";
     works(desk, &format!("film.vpy -o whole.mkv {how}"));
     for kept in [3, 9] {
         killed(desk, &format!("film.vpy -o out.mkv {how}"), kept);

@@ -15,8 +15,8 @@ use super::driver::{self, GpuMemory};
 use super::examined::{Unlisted, unlisted};
 use super::half;
 use super::kernels::Kernel;
-use super::recheck::Watch;
 use super::stream::Pace;
+use super::watch::{MonitorRef, NetworkId, Watch};
 use crate::error::{ComputeError, Result};
 
 /// The graphics API that drives a device.
@@ -82,6 +82,10 @@ pub struct GpuDevice {
     pub cache: Option<&'static Path>,
     /// How often its results are computed again.
     pub watch: Watch,
+    /// Who remembers what that finds. A device that has one is watched only while it computes a network.
+    pub monitor: Option<MonitorRef>,
+    /// The network that it computes.
+    pub network: Option<NetworkId>,
 }
 
 impl std::fmt::Display for GpuDevice {
@@ -247,6 +251,8 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
             choices: Choices::default(),
             cache: None,
             watch: Watch::Never,
+            monitor: None,
+            network: None,
         },
         name: info.name,
         kind: match info.device_type {
@@ -392,6 +398,8 @@ impl GpuDevice {
             choices: Choices::default(),
             cache: None,
             watch: Watch::Never,
+            monitor: None,
+            network: None,
         }
     }
 
@@ -406,7 +414,8 @@ impl GpuDevice {
 
     /// Opens the device with all its limits, except those forced lower.
     pub(super) fn open(&self) -> Result<Arc<Opened>> {
-        let key = GpuDevice { choices: Choices::default(), watch: Watch::Never, ..*self };
+        let (choices, watch) = (Choices::default(), Watch::Never);
+        let key = GpuDevice { choices, watch, monitor: None, network: None, ..*self };
         let mut open = lock(&OPEN);
         open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.fault.get().is_none()));
         if let Some(found) = open.iter().find(|(k, _)| *k == key).and_then(|(_, o)| o.upgrade()) {

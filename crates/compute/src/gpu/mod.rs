@@ -20,19 +20,21 @@ mod params;
 mod recheck;
 mod stream;
 mod tune;
+mod watch;
 
 pub use choice::{Choices, Variant, all_variants, layer_name, variants};
 pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, devices_of, preferred};
 pub use driver::GpuMemory;
 pub use examined::{Unlisted, examine_drivers, unlisted};
 pub use listing::{KernelText, LayerUse, other_texts, product_text};
-pub use recheck::Watch;
 pub use stream::GpuCounts;
 pub use tune::{
     AttentionLayer, KernelFault, ProductLayer, Timing, Tuned, tune, tune_attention, with_variant,
 };
+pub use watch::{ENOUGH, Monitor, MonitorRef, NetworkId, Watch};
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
@@ -45,6 +47,7 @@ use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 use bindings::{Operand, Ranges};
 use choice::attention_name;
+use device::Fault;
 use kernels::{Attend, Heads, Product, attention_values, window_values};
 use pack::Order;
 use params::At;
@@ -104,11 +107,7 @@ impl Gpu {
     /// Opens a device with an arena of `cap` bytes.
     pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self> {
         let stream = Stream::new(device, cap, cancel.clone())?;
-        let watched = match device.watch {
-            Watch::Never => false,
-            Watch::Seldom => stream.is_timed(),
-            Watch::Always => true,
-        };
+        let recheck = Recheck::new(&device, stream.is_timed(), Arc::clone(&stream.opened.fault));
         Ok(Gpu {
             ahead: Ahead::default(),
             loader: Loader::new(cancel),
@@ -117,7 +116,7 @@ impl Gpu {
             choices: device.choices,
             products: HashMap::new(),
             norms: Vec::new(),
-            recheck: watched.then(|| Recheck::new(device.watch)),
+            recheck,
         })
     }
 
@@ -126,7 +125,7 @@ impl Gpu {
         self.stream.counts()
     }
 
-    /// Products that the naive loops computed again.
+    /// Products that the naive loops computed again and found right.
     pub fn rechecked(&self) -> u64 {
         self.recheck.as_ref().map_or(0, Recheck::checked)
     }
@@ -374,7 +373,16 @@ impl Ops for Gpu {
 
     fn wait(&mut self) -> Result<()> {
         self.stream.wait()?;
-        self.check_again()
+        self.stream.check()
+    }
+
+    fn finish_checks(&mut self) -> Result<()> {
+        self.recheck.iter().for_each(Recheck::wait);
+        // All results are there: a device that was lost since takes none of them back.
+        match self.stream.opened.fault.get() {
+            Some(Fault::Wrong(_)) => self.stream.check(),
+            _ => Ok(()),
+        }
     }
 
     fn first_spoiled(&mut self) -> Result<Option<String>> {

@@ -1,15 +1,17 @@
-//! While a device has no film behind it, some of its results are computed again by the naive loops: now and then a few pixels
-//! and channels of a product, from the inputs that lie on the device.
+//! Until a device has shown that it computes a network right, some of its results are computed again by the naive loops: now
+//! and then a few pixels and channels of a product, from the inputs that lie on the device.
 
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::Gpu;
 use super::choice::layer_name;
-use super::device::{Fault, lock};
+use super::device::{Fault, GpuDevice, lock};
 use super::tune::tolerance;
+use super::watch::{ENOUGH, MonitorRef, NetworkId, Watch, is_time, looked};
 use crate::dtype::{DType, decode};
 use crate::error::{Result, SourceError};
 use crate::host_tensor::Difference;
@@ -18,20 +20,6 @@ use crate::reference::Reference;
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightPart, WeightSource, WeightSpec};
 
-/// How often results are computed again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Watch {
-    /// Not at all.
-    #[default]
-    Never,
-    /// Now and then, in at most 1/200 of the time; on a software device not at all.
-    Seldom,
-    /// Every product, before the next one: for tests.
-    Always,
-}
-
-/// Of the time, one part in so many.
-const SHARE: u32 = 200;
 /// Pixels and channels that are computed again.
 const PIXELS: usize = 2;
 const CHANNELS: usize = 8;
@@ -40,21 +28,56 @@ const ROOM: u64 = 16 << 20;
 /// Times the tolerance of small numbers: real sums cancel more, and what a broken driver does is not small.
 const MARGIN: f64 = 8.0;
 
-/// What was computed again so far.
+/// How long the end of a session waits for a look that is under way. It takes milliseconds, unless the disk with the weights
+/// is slow.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a session that is given up, whose results nobody uses.
+const SHORT_PATIENCE: Duration = Duration::from_millis(200);
+
+/// The first look at a session is at one of so many products, so that it is not always the same layer. The smallest network
+/// has 18.
+const FIRST_PRODUCTS: usize = 16;
+
+/// The watch on one session of a device.
 pub(super) struct Recheck {
     watch: Watch,
-    started: Instant,
+    /// Products that are passed over before the first look.
+    skip: usize,
     turn: u64,
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
+/// What a look in another thread needs.
 struct Shared {
-    busy: AtomicBool,
-    /// Nanoseconds.
-    spent: AtomicU64,
-    wrong: Mutex<Option<String>>,
+    monitor: Option<MonitorRef>,
+    network: Option<NetworkId>,
+    fault: Arc<OnceLock<Fault>>,
+    /// A look is under way.
+    busy: Mutex<bool>,
+    idle: Condvar,
+    /// Nothing of this network was looked at, in any run.
+    is_new: AtomicBool,
+    /// The network was looked at often enough.
+    is_over: AtomicBool,
     checked: AtomicU64,
+}
+
+/// A look that is under way, until it is dropped.
+struct Busy(Arc<Shared>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        *lock(&self.0.busy) = false;
+        self.0.idle.notify_all();
+    }
+}
+
+/// What a look found.
+enum Finding {
+    Right,
+    Wrong(String),
+    /// It could not be decided.
+    Unknown,
 }
 
 /// A few output channels of a weight, from `first` on.
@@ -170,55 +193,124 @@ impl Crop {
         Ok(all[all.len() - PIXELS * channels..].to_vec())
     }
 
-    /// How the device's result differs, if it does.
-    fn wrong(&self) -> Result<Option<String>> {
+    /// Compares the device's result.
+    fn judge(&self) -> Result<Finding> {
         let twin = self.twin()?;
+        // Numbers that are not finite are noticed elsewhere.
+        if !twin.iter().all(|v| v.is_finite()) {
+            return Ok(Finding::Unknown);
+        }
         let largest = twin.iter().fold(1.0f64, |most, v| most.max(f64::from(v.abs())));
         let found = Difference::between(&self.made, &twin).max_abs;
-        // Numbers that are not finite are noticed elsewhere.
         let bound = MARGIN * tolerance(self.dtype) * largest;
-        let wrong = found > bound && twin.iter().all(|v| v.is_finite());
-        Ok(wrong.then(|| {
-            format!("{} of {} is off by {found:.1e}", layer_name(&self.weight.spec()), self.weight.name())
-        }))
+        Ok(match found > bound {
+            false => Finding::Right,
+            true => Finding::Wrong(format!(
+                "{} of {} is off by {found:.1e}",
+                layer_name(&self.weight.spec()),
+                self.weight.name()
+            )),
+        })
     }
 }
 
 impl Shared {
-    fn look(&self, crop: &Crop) {
-        // A weight that cannot be read fails where it is needed.
-        if let Ok(Some(wrong)) = crop.wrong() {
-            lock(&self.wrong).get_or_insert(wrong);
+    /// Looks at a crop that took so long to get.
+    fn look(&self, crop: &Crop, cost: Duration) {
+        let started = Instant::now();
+        let finding = crop.judge();
+        looked(cost + started.elapsed());
+        match finding {
+            Ok(Finding::Right) => {
+                self.checked.fetch_add(1, Ordering::Relaxed);
+                let (Some(MonitorRef(monitor)), Some(network)) = (self.monitor, self.network) else { return };
+                if self.is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Some(wrong) = monitor.add_verified(network) {
+                    let _ = self.fault.set(Fault::Wrong(wrong));
+                }
+                self.is_new.store(false, Ordering::Relaxed);
+                self.is_over.store(monitor.verified(network) >= ENOUGH, Ordering::Relaxed);
+            }
+            Ok(Finding::Wrong(reason)) => {
+                // Remembered first: the process may end as soon as the run hears of it.
+                self.monitor.iter().for_each(|monitor| monitor.0.found_wrong(&reason));
+                let _ = self.fault.set(Fault::Wrong(reason));
+            }
+            // A weight that cannot be read fails where it is needed.
+            Ok(Finding::Unknown) | Err(_) => {}
         }
-        self.checked.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn spend(&self, time: Duration) {
-        self.spent.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 }
 
 impl Recheck {
-    pub(super) fn new(watch: Watch) -> Self {
-        Recheck { watch, started: Instant::now(), turn: 0, shared: Arc::default() }
+    /// The watch on a session, unless none is needed. A device with a monitor is watched while it computes a network.
+    pub(super) fn new(device: &GpuDevice, is_timed: bool, fault: Arc<OnceLock<Fault>>) -> Option<Self> {
+        let (monitor, network, watch) = (device.monitor, device.network, device.watch);
+        let verified = match (monitor, network) {
+            (Some(MonitorRef(monitor)), Some(network)) => Some(monitor.verified(network)),
+            (Some(_), None) => return None,
+            (None, _) => None,
+        };
+        let is_watched = match watch {
+            Watch::Never => false,
+            Watch::Seldom => is_timed,
+            Watch::Always => true,
+        };
+        let is_over = verified.is_some_and(|verified| verified >= ENOUGH);
+        // A test looks at everything.
+        if !is_watched || is_over && watch == Watch::Seldom {
+            return None;
+        }
+        // Other places and layers in each session.
+        let turn = RandomState::new().hash_one(network);
+        let shared = Shared {
+            monitor,
+            network,
+            fault,
+            busy: Mutex::default(),
+            idle: Condvar::new(),
+            is_new: AtomicBool::new(verified == Some(0)),
+            is_over: AtomicBool::new(is_over),
+            checked: AtomicU64::new(0),
+        };
+        let skip = (turn >> 40) as usize % FIRST_PRODUCTS;
+        Some(Recheck { watch, skip, turn, shared: Arc::new(shared) })
     }
 
-    /// Products computed again so far.
+    /// Products that were found right so far.
     pub(super) fn checked(&self) -> u64 {
         self.shared.checked.load(Ordering::Relaxed)
     }
 
-    fn is_due(&self) -> bool {
-        let spent = Duration::from_nanos(self.shared.spent.load(Ordering::Relaxed));
-        match self.watch {
-            Watch::Never => false,
-            Watch::Always => true,
-            // The first costs a few milliseconds.
-            Watch::Seldom => {
-                let cost = spent.max(Duration::from_millis(5));
-                !self.shared.busy.load(Ordering::Acquire) && self.started.elapsed() >= cost * SHARE
-            }
+    /// Whether to look at the next product.
+    fn is_due(&mut self) -> bool {
+        let shared = &self.shared;
+        if self.watch == Watch::Always {
+            return true;
         }
+        if shared.is_over.load(Ordering::Relaxed) {
+            return false;
+        }
+        // The first look at a network does not wait for its time: its sessions may be short.
+        let is_time = shared.is_new.load(Ordering::Relaxed) || is_time();
+        if !is_time || *lock(&shared.busy) {
+            return false;
+        }
+        let is_due = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        is_due
+    }
+
+    /// Waits for a look that is under way, but not for long.
+    pub(super) fn wait(&self) {
+        self.wait_for(PATIENCE);
+    }
+
+    fn wait_for(&self, patience: Duration) {
+        let busy = lock(&self.shared.busy);
+        drop(self.shared.idle.wait_timeout_while(busy, patience, |busy| *busy));
     }
 
     /// Any number of a range, another one each time.
@@ -228,22 +320,25 @@ impl Recheck {
         Some(range.start + (self.turn >> 33) as usize % len)
     }
 
-    /// Looks at a crop: at once, or in a thread of its own, one at a time.
-    fn look(&self, crop: Crop) {
-        let shared = Arc::clone(&self.shared);
+    /// Looks at a crop that took so long to get: at once, or in a thread of its own, one at a time.
+    fn look(&self, crop: Crop, cost: Duration) {
         if self.watch == Watch::Always {
-            return shared.look(&crop);
+            return self.shared.look(&crop, cost);
         }
-        shared.busy.store(true, Ordering::Release);
-        let work = move || {
-            let started = Instant::now();
-            shared.look(&crop);
-            shared.spend(started.elapsed());
-            shared.busy.store(false, Ordering::Release);
-        };
+        *lock(&self.shared.busy) = true;
+        let busy = Busy(Arc::clone(&self.shared));
+        let work = move || busy.0.look(&crop, cost);
+        // Without a thread, the look is given up.
         if std::thread::Builder::new().name("recheck".into()).spawn(work).is_err() {
-            self.shared.busy.store(false, Ordering::Release);
+            looked(cost);
         }
+    }
+}
+
+impl Drop for Recheck {
+    /// What is found late is still remembered for the device.
+    fn drop(&mut self) {
+        self.wait_for(SHORT_PATIENCE);
     }
 }
 
@@ -263,13 +358,9 @@ fn inside(
 }
 
 impl Gpu {
-    /// What was found wrong becomes the fault of the device.
-    pub(super) fn check_again(&self) -> Result<()> {
-        let wrong = self.recheck.as_ref().and_then(|r| lock(&r.shared.wrong).take());
-        if let Some(wrong) = wrong {
-            let _ = self.stream.opened.fault.set(Fault::Wrong(wrong));
-        }
-        self.stream.check()
+    /// The watch, if the product that was just enqueued is to be looked at.
+    fn due(&mut self, accumulates: bool) -> Option<&mut Recheck> {
+        self.recheck.as_mut().filter(|_| !accumulates).and_then(|recheck| recheck.is_due().then_some(recheck))
     }
 
     /// Values of neighbouring pixels.
@@ -291,7 +382,7 @@ impl Gpu {
     }
 
     pub(super) fn recheck_conv(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
-        let Some(recheck) = self.recheck.as_mut().filter(|r| r.is_due() && !d.accumulate) else {
+        let Some(recheck) = self.due(d.accumulate) else {
             return Ok(());
         };
         let ([kt, ky, kx], [st, sy, sx]) = (work.kernel, work.stride);
@@ -352,7 +443,7 @@ impl Gpu {
     }
 
     pub(super) fn recheck_linear(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
-        let Some(recheck) = self.recheck.as_mut().filter(|r| r.is_due() && !d.accumulate) else {
+        let Some(recheck) = self.due(d.accumulate) else {
             return Ok(());
         };
         let (cin, cout) = (work.cin, work.cout);
@@ -383,9 +474,8 @@ impl Gpu {
 
     fn look_again(&mut self, crop: Crop, started: Instant) -> Result<()> {
         if let Some(recheck) = &self.recheck {
-            recheck.shared.spend(started.elapsed());
-            recheck.look(crop);
+            recheck.look(crop, started.elapsed());
         }
-        self.check_again()
+        self.stream.check()
     }
 }

@@ -128,6 +128,12 @@ pub trait Ops {
     /// Waits for everything enqueued; reports a failed or cancelled run.
     fn wait(&mut self) -> Result<()>;
 
+    /// Waits for checks of results that are under way, for a few seconds at most; reports a device that computed wrong
+    /// numbers. Results count only after it, at the end of a clip.
+    fn finish_checks(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// The first normalisation since this was asked last whose statistics were NaN or infinite, by its name. Waits
     /// for the device, so it is for runs whose result was found to be bad.
     fn first_spoiled(&mut self) -> Result<Option<String>> {

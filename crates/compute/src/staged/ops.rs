@@ -210,6 +210,10 @@ impl Ops for Staged {
         self.device.wait()
     }
 
+    fn finish_checks(&mut self) -> Result<()> {
+        self.device.finish_checks()
+    }
+
     fn first_spoiled(&mut self) -> Result<Option<String>> {
         self.device.first_spoiled()
     }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use remaster_compute::{Backend, CancelToken, CpuPath, DType, Ops, Shape};
-use remaster_testkit::not_run;
+use remaster_testkit::no_tiles;
 use remaster_testkit::op_cases::{Case, Op, bits, distance, rows_one_by_one, whole};
 
 fn open(threads: usize, path: CpuPath) -> Box<dyn Ops> {
@@ -32,7 +32,7 @@ fn cases() -> impl Iterator<Item = Case> {
 #[test]
 fn tiles_agree_with_vectors_and_cutting_changes_no_bit() {
     let (Ok(tiles), Ok(vectors)) = ("amx".parse(), "avx512".parse()) else {
-        return not_run("tiles_agree_with_vectors_and_cutting_changes_no_bit", "this CPU has no tile unit");
+        return no_tiles("tiles_agree_with_vectors_and_cutting_changes_no_bit");
     };
     let mut vectors = open(2, vectors);
     let [mut one, mut two] = [1, 2].map(|threads| open(threads, tiles));

@@ -97,9 +97,22 @@ fn family_agrees(name: &str, family: &str, dtype: DType) {
 /// Matrix units are given the values that the other kernels are given and only add in another order, so they
 /// are held to the same tolerance.
 #[test]
+#[ignore = "nightly: minutes on a software device; the gate has a few cases"]
 fn matrix_units_agree_with_the_naive_loops_in_random_cases() {
     let name = "matrix_units_agree_with_the_naive_loops_in_random_cases";
     family_agrees(name, "matrix", DType::F16);
+}
+
+/// A part of the test above for every change: one kernel of matrix units.
+#[test]
+fn a_kernel_on_matrix_units_agrees_with_the_naive_loops_in_a_few_cases() {
+    let name = "a_kernel_on_matrix_units_agrees_with_the_naive_loops_in_a_few_cases";
+    let Some(device) = device(name) else { return };
+    let Some(variant) = variant(&device, "matrix") else { return no_units(name) };
+    let all = (0..60).map(|seed| Case::random(seed).for_units());
+    let [cases, convs] = agree(&mut open(with_variant(device, &variant)), all, &[DType::F16]);
+    println!("{variant}: {cases} cases, {convs} of them convolutions");
+    assert!(cases >= 8 && convs >= 2, "only {cases} cases, {convs} convolutions");
 }
 
 /// Heads of the real VAE, and some that are no whole number of blocks: the tests above have small ones.
@@ -244,9 +257,10 @@ fn far_frame(gpu: &mut Gpu, small: &mut Gpu, long: Shape, dtype: DType) {
 /// kernels count them all. Then the last of half a million small frames.
 #[test]
 fn a_tensor_of_more_than_2_31_values_is_reached_to_its_end() {
-    let Some(device) = device("a_tensor_of_more_than_2_31_values_is_reached_to_its_end") else { return };
-    if device.info().unwrap().max_operand() < 5 << 30 {
-        let name = "a_tensor_of_more_than_2_31_values_is_reached_to_its_end";
+    let name = "a_tensor_of_more_than_2_31_values_is_reached_to_its_end";
+    let Some(device) = device(name) else { return };
+    // Kernels are given two of the three frames and a few rows: 4.31e9 bytes. Mesa 26.2 binds 5.23e9.
+    if device.info().unwrap().max_operand() < 4_400_000_000 {
         return not_run(name, "the device binds too little");
     }
     let mut gpu = Gpu::new(device, 6500 << 20, CancelToken::default()).unwrap();

@@ -180,15 +180,26 @@ fn windows_of_real_sizes_agree_with_the_naive_loops() {
 
 /// Heads that matrix units take, whole and cut, with and without common tokens, and with bad values.
 #[test]
+#[ignore = "nightly: minutes on a software device; the gate has a few cases"]
 fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops() {
-    let name = "attention_in_windows_on_matrix_units_agrees_with_the_naive_loops";
+    windows_on_units("attention_in_windows_on_matrix_units_agrees_with_the_naive_loops", 400, 20);
+}
+
+/// A part of the test above for every change.
+#[test]
+fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops_in_a_few_cases() {
+    let name = "attention_in_windows_on_matrix_units_agrees_with_the_naive_loops_in_a_few_cases";
+    windows_on_units(name, 40, 2);
+}
+
+fn windows_on_units(name: &str, seeds: u64, least: usize) {
     let Some(device) = with_units(name) else { return };
     let mut reference = reference();
     let mut gpu = open(device);
     let mut low = open_low(device);
     let mut worst = 0.0f32;
     let mut cases = 0;
-    for seed in 0..400 {
+    for seed in 0..seeds {
         let Some(case) = TokenCase::random(seed).for_units() else { continue };
         cases += 1;
         let theirs = run_tokens(reference.as_mut(), &case, false).unwrap();
@@ -201,9 +212,8 @@ fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops() {
             assert_eq!(bits(&run_tokens(&mut low, &case, false).unwrap()), bits(&ours), "low: {case:?}");
         }
     }
-    println!("{cases} cases, at most {worst} tolerances away");
-    assert!(cases >= 20, "only {cases} cases");
-    let poisoned = (0..200).flat_map(TokenCase::poisoned).filter_map(TokenCase::for_units);
+    assert!(cases >= least, "only {cases} cases, at most {worst} tolerances away");
+    let poisoned = (0..seeds / 2).flat_map(TokenCase::poisoned).filter_map(TokenCase::for_units);
     let spoiled = spoiled(&mut gpu, poisoned);
-    assert!(spoiled > 20, "only {spoiled} cases had a bad value in their result");
+    assert!(spoiled > least, "only {spoiled} cases had a bad value in their result");
 }

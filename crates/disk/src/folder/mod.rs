@@ -54,6 +54,8 @@ enum Access {
     Read,
     Write,
     New,
+    /// New, and for this user alone.
+    Private,
 }
 
 /// An open folder.
@@ -179,26 +181,47 @@ impl Folder {
         name: impl AsRef<OsStr>,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let name = single(name.as_ref())?;
-        let (beside, mut file) = self.sibling(name)?;
+        self.write_with(name.as_ref(), Access::New, write)
+    }
+
+    /// The same for a file that other users cannot read: at no moment has it another mode. On Windows who may read it is
+    /// inherited from the folder.
+    pub fn write_private(
+        &self,
+        name: impl AsRef<OsStr>,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.write_with(name.as_ref(), Access::Private, write)
+    }
+
+    fn write_with(
+        &self,
+        name: &OsStr,
+        access: Access,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let name = single(name)?;
+        let (beside, mut file) = self.sibling(name, access)?;
         let written = counted(Op::Write, &self.path, &beside, || write(&mut file))
             .and_then(|()| counted(Op::Sync, &self.path, &beside, || file.sync_all()))
             .and_then(|()| self.rename(&beside, name));
         if written.is_err() {
             // What was wrong is already known; a leftover that cannot be removed adds nothing.
-            let _ = self.remove(&beside);
+            let _ = self.remove_open(&beside, &file);
         }
         written
     }
 
     /// A new file beside another, locked. A file of that name whose writer is gone makes room for it.
-    fn sibling(&self, name: &OsStr) -> io::Result<(OsString, File)> {
+    fn sibling(&self, name: &OsStr, access: Access) -> io::Result<(OsString, File)> {
         for number in 0..WRITERS {
             let mut beside = OsString::from(".");
             beside.push(name);
             beside.push(format!(".{number}.part"));
             self.sweep_one(&beside);
-            let file = match self.create(&beside) {
+            let created =
+                counted(Op::Create, &self.path, &beside, || sys::file(&self.handle, &beside, access));
+            let file = match created {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 file => file?,
             };
@@ -212,9 +235,24 @@ impl Folder {
     /// Removes a file that a killed writer left: its lock is free. True if it is gone.
     pub fn sweep_one(&self, name: impl AsRef<OsStr>) -> bool {
         let name = name.as_ref();
-        // Still locked while it is removed: its writer, should it have been about to lock it, notices.
         let Ok(file) = self.edit(name) else { return false };
-        file.try_lock().is_ok() && self.remove(name).is_ok()
+        self.sweep_open(name, &file)
+    }
+
+    /// Removes a name that led to an open file, if nobody has locked the file. Still locked while it is removed: its writer,
+    /// should it have been about to lock it, notices.
+    fn sweep_open(&self, name: &OsStr, file: &File) -> bool {
+        file.try_lock().is_ok() && self.remove_open(name, file).unwrap_or(false)
+    }
+
+    /// Removes a name of an open, locked file; false if the name belongs to another one by now. A writer that renames its
+    /// file makes room for the next writer's at once, and only who has the lock of a file takes its name away: so nothing
+    /// comes between the look and the removal.
+    fn remove_open(&self, name: &OsStr, file: &File) -> io::Result<bool> {
+        if !sys::is_named(&self.handle, name, file) {
+            return Ok(false);
+        }
+        self.remove(name).map(|()| true)
     }
 
     /// Gives a file another name, in place of a file that has it, and flushes the folder.
@@ -328,6 +366,21 @@ impl Folder {
         sys::about(&self.handle, single(name.as_ref())?)
     }
 
+    /// True if other users may do something in it. On Windows nobody knows, and the answer is no.
+    pub fn is_open_to_others(&self) -> io::Result<bool> {
+        sys::is_open_to_others(&self.handle)
+    }
+
+    /// Takes from other users what they may do in it. True if they could.
+    pub fn make_private(&self) -> io::Result<bool> {
+        sys::make_private(&self.handle)
+    }
+
+    /// Takes from other users what they may do with a file in it. True if they could.
+    pub fn make_file_private(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
+        sys::make_file_private(&self.read(name)?)
+    }
+
     /// Flushes its list of names.
     pub fn sync(&self) -> io::Result<()> {
         counted(Op::Sync, &self.path, OsStr::new("."), || sys::sync(&self.handle))
@@ -389,5 +442,56 @@ pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         done => done.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// What a writer does up to the moment at which it renames its file.
+    fn part(folder: &Folder, text: &str) -> (OsString, File) {
+        let (name, mut file) = folder.sibling(OsStr::new("list"), Access::New).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        (name, file)
+    }
+
+    #[test]
+    fn a_writer_that_is_done_takes_no_name_from_the_next_one() {
+        let desk = tempfile::tempdir().unwrap();
+        let folder = &Folder::open(desk.path()).unwrap();
+        let (first, one) = part(folder, "one");
+        // Another writer opens it as a possible leftover.
+        let seen = folder.edit(&first).unwrap();
+        folder.rename(&first, "list").unwrap();
+        drop(one);
+        // The name is free, and the next writer has it.
+        let (second, two) = part(folder, "two");
+        assert_eq!(first, second);
+        assert!(
+            !folder.sweep_open(&first, &seen),
+            "the file of the second writer is not the one that was seen"
+        );
+        drop(seen);
+        let (third, half) = part(folder, "hal");
+        assert_ne!(third, second, "a name that a writer has is not given twice");
+        folder.rename(&second, "list").unwrap();
+        drop(two);
+        assert_eq!(std::fs::read_to_string(desk.path().join("list")).unwrap(), "two");
+        drop(half);
+        assert!(folder.sweep_one(&third), "a leftover goes");
+    }
+
+    #[test]
+    fn a_writer_that_fails_behind_its_rename_removes_no_file_of_another() {
+        let desk = tempfile::tempdir().unwrap();
+        let folder = &Folder::open(desk.path()).unwrap();
+        let (name, one) = part(folder, "one");
+        folder.rename(&name, "list").unwrap();
+        std::fs::write(desk.path().join(&name), "two").unwrap();
+        assert!(!folder.remove_open(&name, &one).unwrap());
+        assert!(desk.path().join(&name).exists() && desk.path().join("list").exists());
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
@@ -34,9 +34,38 @@ pub(super) fn file(at: &Handle, name: &OsStr, access: Access) -> io::Result<File
     let flags = match access {
         Access::Read => OFlags::RDONLY,
         Access::Write => OFlags::RDWR,
-        Access::New => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        Access::New | Access::Private => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
     };
-    Ok(rustix::fs::openat(at, name, flags | SAFE, Mode::from_raw_mode(0o666))?.into())
+    let mode = if access == Access::Private { 0o600 } else { 0o666 };
+    Ok(rustix::fs::openat(at, name, flags | SAFE, Mode::from_raw_mode(mode))?.into())
+}
+
+/// What a mode gives to the group and to all others.
+fn of_others(at: impl AsFd) -> io::Result<(Mode, Mode)> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(at)?.st_mode);
+    Ok((mode, mode & (Mode::RWXG | Mode::RWXO)))
+}
+
+pub(super) fn is_open_to_others(at: &Handle) -> io::Result<bool> {
+    Ok(!of_others(at)?.1.is_empty())
+}
+
+pub(super) fn make_private(at: &Handle) -> io::Result<bool> {
+    closed(at)
+}
+
+pub(super) fn make_file_private(file: &File) -> io::Result<bool> {
+    closed(file)
+}
+
+/// By the handle: a name could stand for something else by now.
+fn closed(at: impl AsFd) -> io::Result<bool> {
+    let (mode, others) = of_others(&at)?;
+    if others.is_empty() {
+        return Ok(false);
+    }
+    rustix::fs::fchmod(at, mode - others)?;
+    Ok(true)
 }
 
 pub(super) fn rename(at: &Handle, from: &OsStr, to: (&Handle, &OsStr)) -> io::Result<()> {
@@ -80,6 +109,13 @@ pub(super) fn about(at: &Handle, name: &OsStr) -> io::Result<About> {
 /// Whether an open file still has a name: another process may have swept it.
 pub(super) fn has_name(file: &File) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| found.st_nlink > 0)
+}
+
+/// Whether a name leads to an open file and not to a later one.
+pub(super) fn is_named(at: &Handle, name: &OsStr, file: &File) -> bool {
+    let named = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+    let (Ok(named), Ok(open)) = (named, rustix::fs::fstat(file)) else { return false };
+    (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
 }
 
 pub(super) fn names(at: &Handle, most: usize) -> io::Result<Vec<OsString>> {

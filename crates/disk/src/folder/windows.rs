@@ -56,13 +56,26 @@ pub(super) fn file(at: &Handle, name: &OsStr, access: Access) -> io::Result<File
     match access {
         Access::Read => options.read(true),
         Access::Write => options.read(true).write(true),
-        Access::New => options.read(true).write(true).create_new(true),
+        Access::New | Access::Private => options.read(true).write(true).create_new(true),
     };
     let file = patiently(|| options.open(at.join(name)))?;
     match windows::real_path(&file) {
         Ok(path) if at.real && path.parent() != Some(&at.path) => Err(super::not_regular()),
         _ => Ok(file),
     }
+}
+
+/// Who may do what is a list that only its owner and the system understand.
+pub(super) fn is_open_to_others(_: &Handle) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(super) fn make_private(_: &Handle) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(super) fn make_file_private(_: &File) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// A file that another program holds open is not replaced: the error says so after half a second.
@@ -106,6 +119,15 @@ pub(super) fn about(at: &Handle, name: &OsStr) -> io::Result<About> {
 /// Whether an open file still has a name: another process may have swept it.
 pub(super) fn has_name(file: &File) -> bool {
     windows::has_name(file)
+}
+
+/// Whether a name leads to an open file and not to a later one.
+pub(super) fn is_named(at: &Handle, name: &OsStr, file: &File) -> bool {
+    match (windows::identity(&at.join(name)), windows::identity_of(file)) {
+        (Some(named), Some(open)) => named == open,
+        // Where the file system numbers nothing, the path of the open file is its last one.
+        _ => windows::real_path(file).is_ok_and(|path| path.file_name() == Some(name)),
+    }
 }
 
 pub(super) fn names(at: &Handle, most: usize) -> io::Result<Vec<OsString>> {

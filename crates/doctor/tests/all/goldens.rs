@@ -71,6 +71,7 @@ fn every_cpu_path_passes_folded_or_not() {
 }
 
 #[test]
+#[ignore = "nightly: minutes on a CPU without AMX; the gate has the small network in 16 bits"]
 fn bf16_storage_keeps_45_db_on_the_full_network() {
     let stages = stages("full_video_9x48x80", Backend::cpu(), DType::Bf16);
     for stage in stages.iter().filter(|s| s.stage == "decoded" || s.stage == "moments") {

@@ -24,45 +24,96 @@ const PROFILES: &str = "baseline main high high10 high422 high444 high444p main1
 
 const TAGS: &str = "hvc1 hev1 avc1 av01 vp09 apch apcn apcs apco ap4h ap4x mp4v xvid XVID";
 
+/// Threads. `--encoder-threads` has the same range.
+const THREADS: (i64, i64) = (0, 64);
+
+/// Frames that an encoder looks ahead, and holds in memory: as many as x264 and x265 take.
+const AHEAD: (i64, i64) = (-1, 250);
+
+/// Frames from one key frame to the next: no encoder keeps them.
+const INTERVAL: (i64, i64) = (-1, 1_000_000);
+
+/// Bits in a second, or for a buffer.
+const BITS: (i64, i64) = (0, i32::MAX as i64);
+
+/// The same in thousands.
+const KILOBITS: (i64, i64) = (0, 1_000_000);
+
+/// Quantisers and qualities.
+const QUALITY: (i64, i64) = (-1, 255);
+
+/// Shares, weights, modes and switches that only change how bits are spent.
+const PLAIN: (i64, i64) = (-1000, 1000);
+
 /// Parameters of x264 and x265 that are numbers or words. Those that name files are not among them: `film-grain` is a file
 /// for x265.
-const PARAMS: Value = Params(
-    "keyint min-keyint scenecut bframes b-adapt b-bias b-pyramid open-gop ref crf qp bitrate qpmin qpmax \
-    qpstep crf-max vbv-maxrate vbv-bufsize vbv-init ratetol ipratio pbratio ip-factor pb-factor \
-    chroma-qp-offset cbqpoffs crqpoffs aq-mode aq-strength aq-motion qcomp cplxblur qblur mbtree cutree \
-    rc-lookahead lookahead-slices lookahead-threads sync-lookahead me merange mvrange subme psy psy-rd \
-    psy-rdoq rdoq-level rd rd-refine trellis fast-pskip dct-decimate nr nr-intra nr-inter deadzone-inter \
-    deadzone-intra deblock partitions direct weightb weightp mixed-refs chroma-me 8x8dct cabac \
-    interlaced tff bff slices slice-max-size threads sliced-threads nal-hrd filler level level-idc \
-    profile ctu min-cu-size max-tu-size rect amp early-skip fast-intra b-intra limit-refs limit-modes \
-    limit-tu tu-intra-depth tu-inter-depth max-merge strong-intra-smoothing constrained-intra sao \
-    sao-non-deblock limit-sao signhide tskip wpp pmode pme pools frame-threads info hash hrd hdr10 \
-    hdr10-opt repeat-headers aud const-vbv rskip rskip-edge-threshold qg-size hevc-aq lossless \
-    cu-lossless tune preset",
-);
+const PARAMS: Value = Params(&[
+    ("threads lookahead-threads pools", THREADS.0, THREADS.1),
+    ("frame-threads bframes ref", -1, 16),
+    ("sliced-threads wpp pmode pme", 0, 1),
+    ("slices lookahead-slices", 0, 256),
+    ("rc-lookahead sync-lookahead", AHEAD.0, AHEAD.1),
+    ("keyint min-keyint", INTERVAL.0, INTERVAL.1),
+    ("merange", 0, 512),
+    ("mvrange", -1, 65_536),
+    ("nr slice-max-size", 0, 100_000),
+    ("crf crf-max qp qpmin qpmax", QUALITY.0, QUALITY.1),
+    ("bitrate vbv-maxrate vbv-bufsize", KILOBITS.0, KILOBITS.1),
+    (
+        "scenecut b-adapt b-bias b-pyramid open-gop qpstep vbv-init ratetol ipratio pbratio ip-factor \
+        pb-factor chroma-qp-offset cbqpoffs crqpoffs aq-mode aq-strength aq-motion qcomp cplxblur qblur \
+        mbtree cutree me subme psy psy-rd psy-rdoq rdoq-level rd rd-refine trellis fast-pskip dct-decimate \
+        nr-intra nr-inter deadzone-inter deadzone-intra deblock partitions direct weightb weightp \
+        mixed-refs chroma-me 8x8dct cabac interlaced tff bff nal-hrd filler level level-idc profile ctu \
+        min-cu-size max-tu-size rect amp early-skip fast-intra b-intra limit-refs limit-modes limit-tu \
+        tu-intra-depth tu-inter-depth max-merge strong-intra-smoothing constrained-intra sao \
+        sao-non-deblock limit-sao signhide tskip info hash hrd hdr10 hdr10-opt repeat-headers aud \
+        const-vbv rskip rskip-edge-threshold qg-size hevc-aq lossless cu-lossless tune preset",
+        PLAIN.0,
+        PLAIN.1,
+    ),
+]);
 
 /// The same of SVT-AV1 and libaom.
-const AV1_PARAMS: Value = Params(
-    "keyint crf qp aq-mode scm tune lossless preset enable-qm qm-min qm-max film-grain film-grain-denoise \
-    enable-overlays enable-tf enable-cdef enable-restoration enable-variance-boost \
-    variance-boost-strength variance-octile sharpness scd lookahead tile-rows tile-columns fast-decode \
-    irefresh-type lp rc tbr mbr enable-dlf enable-mfmv deltaq-mode enable-chroma-deltaq quant-b-adapt \
-    arnr-strength arnr-maxframes enable-fwd-kf disable-trellis-quant denoise-noise-level",
-);
+const AV1_PARAMS: Value = Params(&[
+    ("lp", THREADS.0, THREADS.1),
+    ("lookahead", AHEAD.0, AHEAD.1),
+    ("keyint", -2, INTERVAL.1),
+    ("crf qp", QUALITY.0, QUALITY.1),
+    ("tbr mbr", KILOBITS.0, KILOBITS.1),
+    ("tile-rows tile-columns arnr-maxframes", -1, 64),
+    (
+        "aq-mode scm tune lossless preset enable-qm qm-min qm-max film-grain film-grain-denoise \
+        enable-overlays enable-tf enable-cdef enable-restoration enable-variance-boost \
+        variance-boost-strength variance-octile sharpness scd fast-decode irefresh-type rc enable-dlf \
+        enable-mfmv deltaq-mode enable-chroma-deltaq quant-b-adapt arnr-strength enable-fwd-kf \
+        disable-trellis-quant denoise-noise-level",
+        PLAIN.0,
+        PLAIN.1,
+    ),
+]);
 
 /// Names of options and what their value may be. ffmpeg refuses those that an encoder does not know.
 const OPTIONS: &[(&str, Value)] = &[
+    ("threads", Number(THREADS.0, THREADS.1)),
+    ("rc-lookahead rc_lookahead look_ahead_depth lag-in-frames", Number(AHEAD.0, AHEAD.1)),
+    ("bf refs arnr-maxframes", Number(-1, 16)),
+    ("slices", Number(0, 256)),
+    ("tile-columns tile-rows tile_columns tile_rows", Number(-1, 64)),
+    ("g keyint_min", Number(INTERVAL.0, INTERVAL.1)),
+    ("b maxrate minrate bufsize", Number(BITS.0, BITS.1)),
+    ("crf qp cq cq-level qmin qmax qdiff", Number(QUALITY.0, QUALITY.1)),
+    ("me_range", Number(-1, 512)),
+    ("bits_per_mb", Number(0, 8192)),
+    ("sc_threshold static-thresh", Number(-1_000_000_000, 1_000_000_000)),
     (
-        "crf qp cq cq-level b maxrate minrate bufsize g keyint_min bf refs q qscale global_quality qmin \
-        qmax qdiff qcomp sc_threshold threads slices slicecrc context me_range subq trellis aq-strength \
-        spatial-aq spatial_aq temporal-aq temporal_aq psy rc-lookahead rc_lookahead look_ahead \
-        look_ahead_depth b_strategy weightb mixed-refs 8x8dct fast-pskip mbtree cplxblur forced-idr \
-        bluray-compat cpu-used speed row-mt tile-columns tile-rows tile_columns tile_rows lag-in-frames \
-        auto-alt-ref arnr-maxframes arnr-strength undershoot-pct overshoot-pct static-thresh \
-        frame-parallel enable-cdef enable-restoration enable-global-motion enable-intrabc \
-        denoise-noise-level denoise-block-size lossless bits_per_mb mbs_per_slice alpha_bits \
-        compression_level intra_vlc non_linear_quant dc allow_sw",
-        Number,
+        "q qscale global_quality qcomp slicecrc context subq trellis aq-strength spatial-aq spatial_aq \
+        temporal-aq temporal_aq psy look_ahead b_strategy weightb mixed-refs 8x8dct fast-pskip mbtree \
+        cplxblur forced-idr bluray-compat cpu-used speed row-mt auto-alt-ref arnr-strength undershoot-pct \
+        overshoot-pct frame-parallel enable-cdef enable-restoration enable-global-motion enable-intrabc \
+        denoise-noise-level denoise-block-size lossless mbs_per_slice alpha_bits compression_level \
+        intra_vlc non_linear_quant dc allow_sw",
+        Number(PLAIN.0, PLAIN.1),
     ),
     ("coder", Or("rice range_def range_tab ac cavlc cabac vlc default auto")),
     ("level", Or("auto")),
@@ -73,7 +124,8 @@ const OPTIONS: &[(&str, Value)] = &[
     ("motion-est", Or("dia hex umh esa tesa")),
     ("aq-mode", Or("none variance autovariance autovariance-biased complexity cyclic")),
     ("aq_mode", Or("none variance complexity cyclic")),
-    ("psy-rd deblock tiles", Numbers),
+    ("psy-rd deblock", Numbers(PLAIN.0, PLAIN.1)),
+    ("tiles", Numbers(0, 64)),
     ("rc", Or("constqp vbr cbr cqp vbr_latency vbr_peak qvbr")),
     ("b_ref_mode", Or("disabled each middle")),
     ("multipass", Or("disabled qres fullres")),
@@ -165,6 +217,8 @@ mod tests {
             "prores_ks -profile:v 4444 -alpha_bits 16",
             "dnxhd -profile:v dnxhr_hq",
             "mpeg2video -q:v 2 -flags +ilme+ildct -movflags +faststart",
+            "libx264 -threads 64 -x264-params keyint=900:rc-lookahead=60:ref=16",
+            "libx265 -b:v 20M -maxrate 40M -bufsize 80M -threads 0",
         ] {
             assert_eq!(String::from(listed(good).unwrap()), good);
         }
@@ -183,6 +237,23 @@ mod tests {
             "libx264 -bsf:v h264_metadata",
             "libx264 -crf:a 12",
             "libx264 -preset /victim",
+            "libx264 -threads 100000",
+            "libx264 -threads 65",
+            "libx264 -threads -1",
+            "libx264 -threads:v:0 1k",
+            "libx264 -x264-params threads=100000",
+            "libx264 -x264-params lookahead-threads=1000",
+            "libx264 -x264-params rc-lookahead=2500",
+            "libx265 -x265-params pools=100000",
+            "libx265 -x265-params pools=64,64,64,64,64,64,64,64,64",
+            "libx265 -x265-params frame-threads=1000",
+            "libx265 -x265-params vbv-bufsize=999999999",
+            "libsvtav1 -svtav1-params lp=100000",
+            "libaom-av1 -tiles 1000x1000",
+            "libaom-av1 -lag-in-frames 100000",
+            "libx264 -refs 500",
+            "ffv1 -slices 100000",
+            "libx264 -level 999999",
             "libx264 -metadata a=b",
             "ffv1 -y /victim.mkv -c:v ffv1",
             "rawvideo",

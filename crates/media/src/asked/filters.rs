@@ -2,12 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::Value::{self, Most, Number, Numbers, Or, Pixels, Rate, Samples};
+use super::value::Value::{self, Most, Numbers, Or, Pixels, Rate, Samples};
 use super::{AskedError, Filters, MOST, unlisted};
 use crate::words::Words;
 
 /// Filters one behind the other: each holds some frames.
 const MOST_FILTERS: usize = 16;
+
+/// Strengths, shares and thresholds: no filter here takes memory by one of them.
+const NUMBER: Value = Value::Number(-1_000_000, 1_000_000);
 
 const SWITCH: Value = Or("true false");
 const SCALERS: Value = Or("bilinear bicubic neighbor area bicublin gauss sinc lanczos spline");
@@ -51,8 +54,8 @@ const FILTERS: &[Listed] = &[
             ("force_divisible_by", Most(256)),
         ],
     ),
-    ("setsar", &[("sar", Numbers)]),
-    ("setdar", &[("dar", Numbers)]),
+    ("setsar", &[("sar", Numbers(0, 1_000_000))]),
+    ("setdar", &[("dar", Numbers(0, 1_000_000))]),
     ("format", &[("pix_fmts", Samples)]),
     (
         "setparams",
@@ -78,57 +81,57 @@ const FILTERS: &[Listed] = &[
     ),
     ("setfield", &[("mode", Or("auto bff tff prog"))]),
     ("fieldorder", &[("order", Or("tff bff"))]),
-    ("pullup", &[("jl jr jt jb", Number), ("sb", SWITCH), ("mp", Or("y u v"))]),
+    ("pullup", &[("jl jr jt jb", Most(64)), ("sb", SWITCH), ("mp", Or("y u v"))]),
     ("dejudder", &[("cycle", Most(25))]),
-    ("decimate", &[("cycle", Most(25)), ("dupthresh scthresh", Number)]),
-    ("mpdecimate", &[("max hi lo frac", Number)]),
-    ("hqdn3d", &[("luma_spatial chroma_spatial luma_tmp chroma_tmp", Number)]),
-    ("nlmeans", &[("s", Number), ("p pc r rc", Most(31))]),
-    ("atadenoise", &[("0a 0b 1a 1b 2a 2b", Number), ("s", Most(33))]),
+    ("decimate", &[("cycle", Most(25)), ("dupthresh scthresh", NUMBER)]),
+    ("mpdecimate", &[("max hi lo frac", NUMBER)]),
+    ("hqdn3d", &[("luma_spatial chroma_spatial luma_tmp chroma_tmp", NUMBER)]),
+    ("nlmeans", &[("s", NUMBER), ("p pc r rc", Most(31))]),
+    ("atadenoise", &[("0a 0b 1a 1b 2a 2b", NUMBER), ("s", Most(33))]),
     (
         "vaguedenoiser",
         &[
-            ("threshold", Number),
+            ("threshold", NUMBER),
             ("method", Or("hard soft garrote")),
             ("nsteps", Most(32)),
-            ("percent planes", Number),
+            ("percent planes", NUMBER),
         ],
     ),
-    ("owdenoise", &[("depth", Most(16)), ("luma_strength chroma_strength", Number)]),
+    ("owdenoise", &[("depth", Most(16)), ("luma_strength chroma_strength", NUMBER)]),
     (
         "fftdnoiz",
         &[
-            ("sigma amount", Number),
+            ("sigma amount", NUMBER),
             ("block", Most(256)),
-            ("overlap", Number),
+            ("overlap", NUMBER),
             ("prev next", Most(1)),
-            ("planes", Number),
+            ("planes", NUMBER),
         ],
     ),
-    ("chromanr", &[("thres", Number), ("sizew sizeh", Most(100)), ("stepw steph", Number)]),
-    ("removegrain", &[("m0 m1 m2 m3", Number)]),
-    ("median", &[("radius", Most(127)), ("planes", Number), ("radiusV", Most(127)), ("percentile", Number)]),
-    ("deblock", &[("filter", Or("weak strong")), ("block alpha beta gamma delta planes", Number)]),
-    ("deband", &[("1thr 2thr 3thr 4thr range direction", Number), ("blur", SWITCH)]),
-    ("gradfun", &[("strength radius", Number)]),
-    ("dedot", &[("m", Or("dotcrawl rainbows")), ("lt tl tc ct", Number)]),
+    ("chromanr", &[("thres", NUMBER), ("sizew sizeh", Most(100)), ("stepw steph", NUMBER)]),
+    ("removegrain", &[("m0 m1 m2 m3", NUMBER)]),
+    ("median", &[("radius", Most(127)), ("planes", NUMBER), ("radiusV", Most(127)), ("percentile", NUMBER)]),
+    ("deblock", &[("filter", Or("weak strong")), ("block alpha beta gamma delta planes", NUMBER)]),
+    ("deband", &[("1thr 2thr 3thr 4thr range direction", NUMBER), ("blur", SWITCH)]),
+    ("gradfun", &[("strength radius", NUMBER)]),
+    ("dedot", &[("m", Or("dotcrawl rainbows")), ("lt tl tc ct", NUMBER)]),
     ("deflicker", &[("size", Most(33)), ("mode", Or("am gm hm qm cm pm median")), ("bypass", SWITCH)]),
     ("delogo", &[("x y w h", Pixels)]),
     (
         "unsharp",
-        &[("luma_msize_x luma_msize_y luma_amount chroma_msize_x chroma_msize_y chroma_amount", Number)],
+        &[("luma_msize_x luma_msize_y luma_amount chroma_msize_x chroma_msize_y chroma_amount", NUMBER)],
     ),
-    ("cas", &[("strength planes", Number)]),
+    ("cas", &[("strength planes", NUMBER)]),
     (
         "smartblur",
         &[(
             "luma_radius luma_strength luma_threshold chroma_radius chroma_strength chroma_threshold",
-            Number,
+            NUMBER,
         )],
     ),
-    ("gblur", &[("sigma", Number), ("steps", Most(6)), ("planes sigmaV", Number)]),
-    ("avgblur", &[("sizeX", Most(1024)), ("planes", Number), ("sizeY", Most(1024))]),
-    ("noise", &[("all_seed all_strength", Number)]),
+    ("gblur", &[("sigma", NUMBER), ("steps", Most(6)), ("planes sigmaV", NUMBER)]),
+    ("avgblur", &[("sizeX", Most(1024)), ("planes", NUMBER), ("sizeY", Most(1024))]),
+    ("noise", &[("all_seed", Most(i32::MAX as u32)), ("all_strength", NUMBER)]),
     ("tmix", &[("frames", Most(9))]),
     (
         "minterpolate",
@@ -139,13 +142,13 @@ const FILTERS: &[Listed] = &[
             ("me_mode", Or("bidir bilat")),
         ],
     ),
-    ("eq", &[("contrast brightness saturation gamma gamma_r gamma_g gamma_b gamma_weight", Number)]),
-    ("hue", &[("h s H b", Number)]),
-    ("vibrance", &[("intensity rbal gbal bbal", Number)]),
-    ("exposure", &[("exposure black", Number)]),
-    ("colorbalance", &[("rs gs bs rm gm bm rh gh bh", Number)]),
-    ("colorlevels", &[("rimin gimin bimin aimin rimax gimax bimax aimax", Number)]),
-    ("colortemperature", &[("temperature mix pl", Number)]),
+    ("eq", &[("contrast brightness saturation gamma gamma_r gamma_g gamma_b gamma_weight", NUMBER)]),
+    ("hue", &[("h s H b", NUMBER)]),
+    ("vibrance", &[("intensity rbal gbal bbal", NUMBER)]),
+    ("exposure", &[("exposure black", NUMBER)]),
+    ("colorbalance", &[("rs gs bs rm gm bm rh gh bh", NUMBER)]),
+    ("colorlevels", &[("rimin gimin bimin aimin rimax gimax bimax aimax", NUMBER)]),
+    ("colortemperature", &[("temperature mix pl", NUMBER)]),
     (
         "colorspace",
         &[("all iall", Or("bt470m bt470bg bt601-6-525 bt601-6-625 bt709 smpte170m smpte240m bt2020"))],
@@ -159,14 +162,14 @@ const FILTERS: &[Listed] = &[
             ("primaries", PRIMARIES),
             ("transfer", TRANSFERS),
             ("matrix", MATRICES),
-            ("npl", Number),
+            ("npl", NUMBER),
         ],
     ),
     (
         "tonemap",
-        &[("tonemap", Or("none clip linear gamma reinhard hable mobius")), ("param desat peak", Number)],
+        &[("tonemap", Or("none clip linear gamma reinhard hable mobius")), ("param desat peak", NUMBER)],
     ),
-    ("normalize", &[("smoothing independence strength", Number)]),
+    ("normalize", &[("smoothing", Most(1000)), ("independence strength", NUMBER)]),
 ];
 
 /// Filters that a plan may hold.
@@ -252,7 +255,8 @@ mod tests {
             psnr=stats_file=/x nnedi=weights=/x geq=lum=random(0) select=gt(scene\\,0.4) crop=w='iw':h=ih \
             [in]hflip[out] hflip;vflip hflip@a crop=enable=1 hqdn3d=file=/x hqdn3d=4:/x scale=99999:99999 \
             fps=1000000 format=| hflip, scale=16384:16384,tmix=frames=9,scale=48:48 tmix=frames=128 \
-            scale=iw*100:ih*100";
+            scale=iw*100:ih*100 normalize=smoothing=268435455 normalize=268435455 pullup=jl=100000 setdar=9999999999 \
+            hqdn3d=99999999";
         for bad in bad.split(' ').chain(["", &["hflip"; 17].join(",")]) {
             assert!(listed(bad).is_err(), "{bad}");
         }

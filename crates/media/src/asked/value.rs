@@ -4,28 +4,35 @@ use remaster_picture::Layout;
 
 use crate::words::Words;
 
-/// What a value may be.
+/// What a value may be. Every number has a range: what a plan holds is done on any machine that shares its folder, and some
+/// of these are threads, frames in memory or buffers of an encoder.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
-    /// A decimal number, with k, M or G behind it.
-    Number,
+    /// A decimal number from one to another, with k, M or G behind it.
+    Number(i64, i64),
     /// A whole number from 0 to this one: of frames that a filter holds, or of pixels around one.
     Most(u32),
     /// Frames per second, as a number or a quotient of two, up to 240.
     Rate,
-    /// A number, or one of these words.
+    /// The number of a constant, or one of these words.
     Or(&'static str),
-    /// Numbers with `x`, `,`, `/` or `|` between them.
-    Numbers,
+    /// Up to eight numbers from one to another, with `x`, `,`, `/` or `|` between them.
+    Numbers(i64, i64),
     /// Pixels: a number up to 8192, or a sum, product or quotient of numbers and names of sizes.
     Pixels,
     /// Words, each behind a sign.
     Flags(&'static str),
     /// Names of pixel formats with `|` between them.
     Samples,
-    /// `key=number:key=word` with these keys.
-    Params(&'static str),
+    /// `key=number:key=word` with these keys, and the least and the largest number of each.
+    Params(&'static [(&'static str, i64, i64)]),
 }
+
+/// Numbers of constants that an option has words for, too: of profiles and levels the largest.
+const CONSTANTS: (i64, i64) = (-100, 1000);
+
+/// Numbers in a list at most.
+const LISTED: usize = 8;
 
 /// Names that sizes have in filters.
 const SIZES: Words =
@@ -45,32 +52,51 @@ impl Value {
     /// Whether `text` is such a value.
     pub(super) fn takes(self, text: &str) -> bool {
         match self {
-            Value::Number => is_number(text),
+            Value::Number(least, most) => is_between(text, least, most),
             Value::Most(most) => text.parse::<u32>().is_ok_and(|n| n <= most),
             Value::Rate => is_rate(text),
-            Value::Or(words) => is_number(text) || Words(words).has(text),
-            Value::Numbers => text.split(['x', ',', '/', '|']).all(is_number),
+            Value::Or(words) => is_between(text, CONSTANTS.0, CONSTANTS.1) || Words(words).has(text),
+            Value::Numbers(least, most) => are_between(text, &['x', ',', '/', '|'], least, most),
             Value::Pixels => is_expression(text),
             Value::Flags(words) => is_flags(text, Words(words)),
             Value::Samples => text.split('|').all(|name| Layout::from_name(name).is_some()),
-            Value::Params(keys) => text.split(':').all(|pair| is_pair(pair, Words(keys))),
+            Value::Params(keys) => text.split(':').all(|pair| is_pair(pair, keys)),
         }
     }
 }
 
-fn is_number(text: &str) -> bool {
+/// A decimal number with nine digits before and behind its point at most.
+fn number(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let digits = digits.strip_suffix(['k', 'K', 'M', 'G']).unwrap_or(digits);
+    let plain = digits.strip_suffix(['k', 'K', 'M', 'G']);
+    let times = match digits.as_bytes().last() {
+        Some(b'k' | b'K') => 1e3,
+        Some(b'M') => 1e6,
+        Some(b'G') => 1e9,
+        _ => 1.0,
+    };
+    let digits = plain.unwrap_or(digits);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));
     let all = |text: &str| !text.is_empty() && text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
-    all(whole) && all(part)
+    let size = digits.parse::<f64>().ok().filter(|_| all(whole) && all(part))? * times;
+    Some(if text.starts_with('-') { -size } else { size })
+}
+
+fn is_between(text: &str, least: i64, most: i64) -> bool {
+    number(text).is_some_and(|number| (least as f64..=most as f64).contains(&number))
+}
+
+fn are_between(text: &str, signs: &[char], least: i64, most: i64) -> bool {
+    let all = || text.split(signs);
+    all().count() <= LISTED && all().all(|number| is_between(number, least, most))
 }
 
 fn is_rate(text: &str) -> bool {
-    let (number, by) = text.split_once('/').unwrap_or((text, "1"));
-    let plain =
-        |text: &str| text.parse::<f64>().ok().filter(|_| is_number(text) && !text.starts_with(['-', '+']));
-    plain(number).zip(plain(by)).is_some_and(|(number, by)| number > 0.0 && by > 0.0 && number / by <= 240.0)
+    let (over, by) = text.split_once('/').unwrap_or((text, "1"));
+    let plain = |text: &str| {
+        text.parse::<f64>().ok().filter(|_| number(text).is_some() && !text.starts_with(['-', '+']))
+    };
+    plain(over).zip(plain(by)).is_some_and(|(number, by)| number > 0.0 && by > 0.0 && number / by <= 240.0)
 }
 
 fn is_flags(text: &str, words: Words) -> bool {
@@ -88,11 +114,11 @@ fn is_flags(text: &str, words: Words) -> bool {
 }
 
 /// A parameter of a library. Without a value it is a switch.
-fn is_pair(pair: &str, keys: Words) -> bool {
+fn is_pair(pair: &str, keys: &[(&str, i64, i64)]) -> bool {
     let (key, value) = pair.split_once('=').unwrap_or((pair, "1"));
-    let numbers = |value: &str| value.split([',', 'x']).all(is_number);
     let key = key.strip_prefix("no-").unwrap_or(key);
-    keys.has(key) && (numbers(value) || WORDS.has(value))
+    let known = keys.iter().find(|(names, ..)| names.split_ascii_whitespace().any(|name| name == key));
+    known.is_some_and(|(_, least, most)| are_between(value, &[',', 'x'], *least, *most) || WORDS.has(value))
 }
 
 /// Numbers and names of sizes with signs between them. There is nothing in it that reads, writes, keeps or repeats.
@@ -142,11 +168,15 @@ mod tests {
 
     #[test]
     fn numbers_sizes_and_flags_are_taken_and_nothing_else() {
-        for good in ["0", "-1", "+12", "1.5", "8M", "0.25", "128k"] {
-            assert!(Value::Number.takes(good), "{good}");
+        let number = Value::Number(-1, 8_000_000);
+        for good in ["0", "-1", "+12", "1.5", "8M", "0.25", "128k", "-0.5"] {
+            assert!(number.takes(good), "{good}");
         }
         for bad in ["", "-", "1e3", "nan", "inf", "0x10", "1.", ".5", "1 2", "9999999999", "1/2", "M"] {
-            assert!(!Value::Number.takes(bad), "{bad}");
+            assert!(!number.takes(bad), "{bad}");
+        }
+        for beyond in ["-2", "-1.5", "8000001", "9M", "1G", "-1k"] {
+            assert!(!number.takes(beyond), "{beyond}");
         }
         for good in ["iw/2", "(in_w-1280)/2", "-2", "704", "trunc(iw/2)*2", "ih*4/3"] {
             assert!(Value::Pixels.takes(good), "{good}");
@@ -164,12 +194,27 @@ mod tests {
         let flags = Value::Flags("cgop ilme");
         assert!(flags.takes("+cgop-ilme") && flags.takes("cgop"));
         assert!(!flags.takes("") && !flags.takes("+") && !flags.takes("+x") && !flags.takes("+cgop-"));
-        let params = Value::Params("aq-mode deblock");
+        let params = Value::Params(&[("aq-mode", 0, 4), ("deblock", -6, 6)]);
         assert!(params.takes("aq-mode=3:no-deblock:deblock=-1,-1"));
-        for bad in ["stats=1", "aq-mode=/x", "aq-mode=1:log-file=x", "", "aq-mode=3:", "aq-mode=a b"] {
+        let many = format!("deblock={}", ["1"; 9].join(","));
+        for bad in [
+            "stats=1",
+            "aq-mode=/x",
+            "aq-mode=1:log-file=x",
+            "",
+            "aq-mode=3:",
+            "aq-mode=a b",
+            "aq-mode=5",
+            &many,
+        ] {
             assert!(!params.takes(bad), "{bad}");
         }
         assert!(Value::Samples.takes("yuv420p|yuv420p10le") && !Value::Samples.takes("../x"));
-        assert!(Value::Numbers.takes("4/3") && Value::Numbers.takes("2x2") && !Value::Numbers.takes("2xx"));
+        let numbers = Value::Numbers(0, 64);
+        assert!(
+            numbers.takes("4/3") && numbers.takes("2x2") && !numbers.takes("2xx") && !numbers.takes("2x65")
+        );
+        let constant = Value::Or("main high");
+        assert!(constant.takes("high") && constant.takes("578") && !constant.takes("100000"));
     }
 }

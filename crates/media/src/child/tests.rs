@@ -27,8 +27,8 @@ fn a_count_may_take_long_but_not_stand_still() {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let tool = Tool { program, ..Tool::default() };
-        let (keeper, encoders) = (Keeper::new(Stop::never()), Arc::default());
-        Tools { ffmpeg: tool.clone(), ffprobe: tool, keeper, encoders }
+        let (keeper, encoders) = (Keeper::new(Stop::never(), Secrets::default()), Arc::default());
+        Tools { ffmpeg: tool.clone(), ffprobe: tool, start: std::time::Duration::ZERO, keeper, encoders }
     };
     let slow = "for i in 1 2 3 4 5; do echo frame=$i; echo progress=continue; sleep 0.5; done";
     assert_eq!(tools(slow).count_within(&[], 2).unwrap().0, 5);
@@ -51,7 +51,7 @@ fn killing_all_ends_a_search_and_starts_no_more() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (stop, begun) = (Stop::never(), Instant::now());
     let (asked, path) = (stop.clone(), program.clone());
-    let search = std::thread::spawn(move || Tools::find(Some(&path), asked));
+    let search = std::thread::spawn(move || Tools::find(Some(&path), asked, Secrets::default()));
     while !started.exists() {
         assert!(begun.elapsed() < Duration::from_secs(10), "it never starts");
         std::thread::sleep(Duration::from_millis(5));
@@ -59,7 +59,7 @@ fn killing_all_ends_a_search_and_starts_no_more() {
     stop.kill_all();
     assert!(search.join().unwrap().is_err());
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    assert!(matches!(Tools::find(Some(&program), stop), Err(MediaError::Cancelled)));
+    assert!(matches!(Tools::find(Some(&program), stop, Secrets::default()), Err(MediaError::Cancelled)));
 }
 
 #[test]

@@ -67,8 +67,13 @@ pub(crate) struct RawStream {
     pub(super) time_base: String,
     pub(super) avg_frame_rate: Option<String>,
     pub(super) r_frame_rate: Option<String>,
+    pub(super) start_time: Option<String>,
     pub(super) duration: Option<String>,
+    /// Number in its container, as `0x100`.
+    pub(super) id: Option<String>,
     pub(super) nb_frames: Option<String>,
+    #[serde(default)]
+    pub(super) has_b_frames: u32,
     #[serde(default)]
     pub(super) tags: BTreeMap<String, String>,
     #[serde(default)]

@@ -17,12 +17,14 @@ use std::sync::Arc;
 use crate::child::{DESCRIBE_BYTES, Keeper, Stop, Supervised};
 use crate::clip::Format;
 use crate::decode::ReadOptions;
+use crate::ends::Announced;
 use crate::error::MediaError;
 use crate::excerpt::Excerpt;
 use crate::fields::Deinterlace;
 use crate::nut::TimeBase;
 use crate::place::Scratch;
 use crate::probe::{Probe, Video};
+use crate::secrets::Secrets;
 use crate::span::Span;
 
 pub use frames::ScriptFrames;
@@ -40,10 +42,10 @@ pub struct Vspipe {
 }
 
 impl Vspipe {
-    /// vspipe at `program`, or the one that the system finds.
-    pub fn find(program: Option<&Path>, stop: Stop) -> Result<Self, MediaError> {
+    /// vspipe at `program`, or the one that the system finds. It does not get to know the secrets.
+    pub fn find(program: Option<&Path>, stop: Stop, secrets: Secrets) -> Result<Self, MediaError> {
         let program = program.map_or_else(|| PathBuf::from("vspipe"), Path::to_owned);
-        let mut vspipe = Vspipe { program, core: String::new(), keeper: Keeper::new(stop) };
+        let mut vspipe = Vspipe { program, core: String::new(), keeper: Keeper::new(stop, secrets) };
         let missing = |reason| MediaError::NoVspipe { program: vspipe.program.display().to_string(), reason };
         let text = vspipe.ask([OsStr::new("--version")]).map_err(|error| match error {
             Failed::Start(reason) | Failed::Words(reason) => missing(reason),
@@ -332,9 +334,10 @@ impl Script {
                 tags: Default::default(),
                 notes,
                 complaints: Vec::new(),
-                is_indexed: true,
+                announced: Announced::default(),
                 ends: None,
                 start: None,
+                is_reordered: false,
                 believed: None,
                 order: None,
                 read_as: self.info.layout,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{Read, clip, deinterlaced, dies_of, distance, media, read, tools};
+use crate::common::{Read, clip, deinterlaced, dies_of, distance, make, media, read, tools};
 use remaster_media::{Deinterlace, TimeBase};
 
 /// 50 or 59.94 pictures a second of something that moves everywhere.
@@ -62,7 +62,6 @@ fn frames_per_field_are_half_a_step_apart_in_every_clock() {
     ] {
         let file = clip(folder.path(), name, &source, coder);
         if dies_of(&file) {
-            remaster_testkit::not_run(name, "this ffmpeg dies of MPEG-TS");
             continue;
         }
         let double = open(&file, Deinterlace::Double);
@@ -101,6 +100,58 @@ fn progressive_video_is_not_touched() {
         assert!(auto.notes.is_empty(), "{rate} {height} {coder:?}: {:?}", auto.notes);
         assert!(auto.frames == open(&file, Deinterlace::Off).frames);
     }
+}
+
+/// A tall grey picture with rows of letters whose pixels are two lines high, as an uncompressed file.
+fn letters(path: &Path) {
+    // R, L, T and L in seven rows of five pixels.
+    const LETTERS: [[u8; 7]; 4] = [
+        [0x1E, 0x11, 0x11, 0x1E, 0x14, 0x12, 0x11],
+        [0x10, 0x10, 0x10, 0x10, 0x10, 0x10, 0x1F],
+        [0x1F, 4, 4, 4, 4, 4, 4],
+        [0x10, 0x10, 0x10, 0x10, 0x10, 0x10, 0x1F],
+    ];
+    let (width, height) = (240, 700);
+    let pixel = |x: usize, y: usize| {
+        let (row, column) = (y / 2, x / 2);
+        let letter = LETTERS[(row / 11 * 3 + column / 6 * 7) % 4];
+        let is_ink = row % 11 < 7 && column % 6 < 5 && letter[row % 11] >> (4 - column % 6) & 1 == 1;
+        if is_ink { 235 } else { 16 }
+    };
+    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| pixel(x, y)));
+    let file = format!("P5 {width} {height} 255\n").into_bytes().into_iter().chain(pixels);
+    std::fs::write(path, file.collect::<Vec<u8>>()).unwrap();
+}
+
+/// Of all of these `idet` takes most frames for two fields: a chart, one that scrolls by two lines a frame, and text that
+/// rolls by four.
+#[test]
+fn fine_stripes_and_text_of_progressive_clips_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (folder.path().join("p.mkv"), folder.path().join("page.pgm"));
+    letters(&page);
+    let page = page.to_str().unwrap();
+    for (name, source) in [
+        ("chart", &["-f", "lavfi", "-i", "testsrc2=s=720x576:r=25:d=1"][..]),
+        ("scrolled chart", &["-f", "lavfi", "-i", "testsrc2=s=320x576:r=25:d=1,scroll=v=0.0035"]),
+        ("text", &["-loop", "1", "-framerate", "25", "-i", page, "-vf", "crop=240:576:0:4*n,format=yuv420p"]),
+    ] {
+        make(&[source, &["-frames:v", "25", "-c:v", "ffv1"]].concat(), &file);
+        assert!(idet(&file) > 12, "{name} shows nothing: {} of 25 frames", idet(&file));
+        let auto = open(&file, Deinterlace::Auto);
+        assert!(auto.notes.is_empty(), "{name}: {:?}", auto.notes);
+        assert!(auto.frames == open(&file, Deinterlace::Off).frames, "{name}");
+    }
+}
+
+/// Frames that `idet` takes for interlaced ones.
+fn idet(file: &Path) -> usize {
+    let mut command = std::process::Command::new("ffmpeg");
+    command.args(["-v", "quiet", "-nostdin", "-i"]).arg(file);
+    let out = command.args(["-vf", "idet,metadata=mode=print:file=-", "-f", "null", "-"]).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let fields = ["multiple.current_frame=tff", "multiple.current_frame=bff"];
+    text.lines().filter(|line| fields.iter().any(|word| line.trim().ends_with(word))).count()
 }
 
 #[test]

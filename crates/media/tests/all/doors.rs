@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{clip, dies_of, media, read, tools};
-use remaster_media::{MediaError, ReadOptions, probe};
+use remaster_media::{MediaError, ReadOptions, Secrets, Stop, Tools, probe};
 
 #[test]
 fn a_playlist_under_any_name_is_refused_and_says_what_to_do() {
@@ -69,7 +69,6 @@ fn a_frame_of_another_size_is_reported_at_once() {
         let path = folder.path().join(format!("{name}.ts"));
         std::fs::write(&path, parts.map(Vec::as_slice).concat()).unwrap();
         if dies_of(&path) {
-            remaster_testkit::not_run(name, "this ffmpeg dies of MPEG-TS");
             let died = read(&tools, &path, ReadOptions::default()).err();
             assert!(matches!(died, Some(MediaError::Died { .. })), "{died:?}");
             continue;
@@ -107,8 +106,6 @@ fn what_is_missing_is_said_when_damage_is_kept() {
 mod wrapped {
     use std::path::Path;
 
-    use remaster_media::{Stop, Tools};
-
     use super::*;
     use crate::common::script;
 
@@ -125,7 +122,7 @@ mod wrapped {
             let text = format!("{start}sleep 20 & echo $! >> {}; exec ffmpeg \"$@\"", note.display());
             let program = script(folder.path(), &text);
             let started = Instant::now();
-            let tools = Tools::find(Some(&program), Stop::never()).unwrap();
+            let tools = Tools::find(Some(&program), Stop::never(), Secrets::default()).unwrap();
             let found = read(&tools, &clip, ReadOptions::default()).unwrap();
             assert_eq!(found.frames.len(), 25);
             assert!(started.elapsed() < Duration::from_secs(15), "`{start}`: {:?}", started.elapsed());
@@ -153,7 +150,8 @@ mod wrapped {
             let clip = one_second(folder.path());
             let decode = format!("ffmpeg \"$@\" 2>/dev/null | head -c {bytes}; {end}");
             let text = format!("case \"$*\" in *rawvideo*) {decode};; esac; exec ffmpeg \"$@\"");
-            let tools = Tools::find(Some(&script(folder.path(), &text)), Stop::never()).unwrap();
+            let tools =
+                Tools::find(Some(&script(folder.path(), &text)), Stop::never(), Secrets::default()).unwrap();
             for keep_damaged in [false, true] {
                 let options = ReadOptions { keep_damaged, ..ReadOptions::default() };
                 let error = read(&tools, &clip, options).err().unwrap();
@@ -170,7 +168,7 @@ mod wrapped {
                 "if [ \"$1\" = -version ]; then echo ffmpeg version {text}; else exec ffmpeg \"$@\"; fi"
             );
             let program = script(folder.path(), &text);
-            Tools::find(Some(&program), Stop::never())
+            Tools::find(Some(&program), Stop::never(), Secrets::default())
         };
         assert_eq!(version("7.1").unwrap().note(), None);
         let note = version("12.3-future").unwrap().note().unwrap();
@@ -182,11 +180,73 @@ mod wrapped {
         std::fs::remove_file(folder.path().join("ffprobe")).unwrap();
         let odd = folder.path().join("ffmpeg-linux-x86_64-v7");
         std::fs::rename(program, &odd).unwrap();
-        let tools = Tools::find(Some(&odd), Stop::never()).unwrap();
+        let tools = Tools::find(Some(&odd), Stop::never(), Secrets::default()).unwrap();
         assert_eq!(tools.versions()[1].0, Path::new("ffprobe"));
         assert!(probe(&tools, &one_second(folder.path())).is_ok());
         let missing = folder.path().join("nowhere");
-        let error = Tools::find_apart(Some(&odd), Some(&missing), Stop::never()).unwrap_err();
+        let error =
+            Tools::find_apart(Some(&odd), Some(&missing), Stop::never(), Secrets::default()).unwrap_err();
         assert!(matches!(error, MediaError::NoTool { .. }), "{error}");
     }
+}
+
+/// A program in place of ffmpeg that writes its environment to a file and is nothing else. Windows takes a batch file.
+fn revealing(folder: &std::path::Path, written: &std::path::Path) -> std::path::PathBuf {
+    #[cfg(unix)]
+    {
+        let program = folder.join("ffmpeg");
+        remaster_testkit::program(&program, &format!("#!/bin/sh\nenv >> '{}'\n", written.display()));
+        program
+    }
+    #[cfg(windows)]
+    {
+        let program = folder.join("ffmpeg.cmd");
+        std::fs::write(&program, format!("@set >> \"{}\"\r\n", written.display())).unwrap();
+        program
+    }
+}
+
+/// What variables are called, and whether a child may have them.
+const VARIABLES: [(&str, bool); 8] = [
+    ("AWS_SECRET_ACCESS_KEY", false),
+    ("Aws_Region", false),
+    ("REMASTER_TOKEN", false),
+    ("hf_home", false),
+    ("Some_ApiKey", false),
+    ("GIT_PASSWORD", false),
+    ("HTTPS_PROXY", false),
+    ("PLAIN_VARIABLE", true),
+];
+
+/// Runs in a process of its own that [`no_child_knows_a_secret`] starts: an environment is that of a whole process.
+#[test]
+fn a_child_is_started_with_what_is_no_secret() {
+    let Some(folder) = std::env::var_os("CHILD_FOLDER") else { return };
+    let folder = std::path::PathBuf::from(folder);
+    let (program, written) = (revealing(&folder, &folder.join("env")), folder.join("env"));
+    let secrets = || Secrets::among(std::env::vars_os().map(|(name, _)| name));
+    // None of them is what it should be, but all were started.
+    assert!(Tools::find(Some(&program), Stop::never(), secrets()).is_err());
+    assert!(remaster_media::Vspipe::find(Some(&program), Stop::never(), secrets()).is_err());
+    let text = String::from_utf8_lossy(&std::fs::read(written).unwrap()).into_owned();
+    assert_eq!(text.lines().filter(|line| line.starts_with("PLAIN_VARIABLE=")).count(), 2, "{text}");
+}
+
+#[test]
+fn no_child_knows_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "doors::a_child_is_started_with_what_is_no_secret"]);
+    process.env("CHILD_FOLDER", folder.path()).envs(VARIABLES.map(|(name, _)| (name, "swordfish")));
+    let out = process.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+    let text = String::from_utf8_lossy(&std::fs::read(folder.path().join("env")).unwrap()).into_owned();
+    let has = |name: &str| {
+        text.lines().any(|line| line.split('=').next().is_some_and(|known| known.eq_ignore_ascii_case(name)))
+    };
+    for (name, allowed) in VARIABLES {
+        assert_eq!(has(name), allowed, "{name}: {text}");
+    }
+    assert_eq!(text.matches("swordfish").count(), 2, "{text}");
+    assert!(has("PATH") && (!cfg!(windows) || has("SystemRoot") && has("TEMP")), "{text}");
 }

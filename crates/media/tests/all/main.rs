@@ -6,6 +6,8 @@ mod common;
 mod abandon;
 mod deinterlacing;
 mod doors;
+mod ends;
+mod entries;
 mod excerpts;
 mod filters;
 mod parts;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{clip, media, read};
-use remaster_media::{Deinterlace, ReadOptions, Stop, Tools};
+use remaster_media::{Deinterlace, ReadOptions, Secrets, Stop, Tools};
 
 /// FNV-1a.
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
@@ -57,7 +57,7 @@ fn every_version_gives_the_same_frames_at_the_same_times() {
     for (clip, options) in clips {
         let mut answers = Vec::new();
         for program in &programs {
-            let tools = Tools::find(Some(program), Stop::never()).unwrap();
+            let tools = Tools::find(Some(program), Stop::never(), Secrets::default()).unwrap();
             assert_eq!(tools.note(), None);
             let found = read(&tools, &clip, options.clone()).unwrap_or_else(|e| panic!("{program:?}: {e}"));
             let values = found.frames.iter().flat_map(|f| &f.data).flat_map(|v| v.to_le_bytes());

@@ -7,6 +7,7 @@ use super::Card;
 
 /// What a restoration takes of a card that is not there.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct CardPlan {
     /// Trade name of the card.
     pub name: &'static str,
@@ -25,6 +26,7 @@ pub struct CardPlan {
 
 /// Tensors of a network that come and go while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Streamed {
     /// Whose they are: `encoder`, `transformer`, `decoder` or `upscaler`.
     pub network: &'static str,
@@ -63,6 +65,7 @@ pub enum KeptIn {
 
 /// The least time in shots longer than a window, by the instructions and bytes of compiled kernels. No run was timed.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Ceiling {
     /// The networks that it counts; the others come on top.
     pub networks: Vec<&'static str>,

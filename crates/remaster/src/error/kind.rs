@@ -17,7 +17,7 @@ macro_rules! kinds {
     (
         $name:ident, $all:ident, $error:ty;
         inside { $($holder:pat $(if $guard:expr)? => $inner:expr;)* }
-        $($($pattern:pat_param)|+ => ($kind:literal, $class:expr),)*
+        $($($pattern:pat_param)|+ => ($kind:expr, $class:expr),)*
     ) => {
         fn $name(error: &$error) -> (&'static str, Class) {
             match error {
@@ -30,10 +30,52 @@ macro_rules! kinds {
     };
 }
 
+/// The kind of a device that computed wrong numbers. Nothing that it made counts.
+const DEVICE_WRONG: &str = "device-wrong";
+
+/// Kinds that blame frames of the input, whatever device, memory or disk there is.
+const BAD_INPUT: [&str; 7] = [
+    "frame-size-changes",
+    "image-file",
+    "input-damaged",
+    "input-truncated",
+    "no-frames",
+    "stream-broken",
+    "unsupported-samples",
+];
+
+/// What a failure means for a run, by its kind and class: the same for one of this process and for one that a worker reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// Frames of the input are bad: with `--keep-going` the film goes on without what could not be made of them.
+    Input,
+    /// The device computed wrong numbers: it is not used any more, and nothing that it made counts.
+    WrongDevice,
+    /// Something else, which would end every other unit, too, or which another attempt may mend.
+    Other,
+}
+
+impl Blame {
+    pub(crate) fn of(kind: &str, class: Class) -> Self {
+        match (kind, class) {
+            (DEVICE_WRONG, _) => Blame::WrongDevice,
+            // A picture that is too large for the memory has the kind of a damaged one.
+            (kind, Input) if BAD_INPUT.contains(&kind) => Blame::Input,
+            _ => Blame::Other,
+        }
+    }
+}
+
 impl Error {
     /// A word for programs, which never changes.
     pub fn kind(&self) -> &'static str {
         of_run(self).0
+    }
+
+    /// What the failure means for a run.
+    pub(crate) fn blame(&self) -> Blame {
+        let (kind, class) = of_run(self);
+        Blame::of(kind, class)
     }
 
     /// What kind of failure it is.
@@ -76,7 +118,7 @@ kinds! { of_run, RUN, Error;
     Error::SameFile { .. } => ("output-is-input", Usage),
     Error::Twice { .. } => ("output-named-twice", Usage),
     Error::Read { .. } => ("not-readable", Input),
-    Error::Write { .. } => ("not-writable", Input),
+    Error::Write { .. } | Error::NotRemoved { .. } => ("not-writable", Input),
     Error::Tensor { .. } | Error::Input { .. } | Error::Output(_) => ("tensor-file", Input),
     Error::Size { .. } => ("frame-size", Input),
     Error::Sizes { .. } => ("frame-size", Usage),
@@ -87,14 +129,14 @@ kinds! { of_run, RUN, Error;
     Error::NoImage => ("no-image", Usage),
     Error::NoUnits { .. } => ("no-units", Usage),
     Error::Repeats { .. } => ("encoder-not-repeatable", Usage),
-    Error::OtherRun { .. } => ("other-run", Usage),
+    Error::OtherRun { .. } | Error::UnreadableRun { .. } => ("other-run", Usage),
     Error::Busy { .. } => ("output-busy", Input),
     Error::NotOurs { .. } => ("not-our-folder", Usage),
     Error::Full { .. } => ("disk-full", Memory),
     Error::Until => ("stopped-at-time", Stopped),
-    Error::UnitFailed { .. } => ("unit-failed", Input),
-    Error::Child { class, .. } => ("unit-failed", *class),
+    Error::UnitFailed { class, .. } | Error::Child { class, .. } => ("unit-failed", *class),
     Error::NoDevice { class, .. } => ("device-failed", *class),
+    Error::DeviceWrong { .. } | Error::LastDeviceWrong { .. } => (DEVICE_WRONG, Device),
     Error::OtherDevices { .. } => ("devices-differ", Usage),
     Error::OtherContainer { .. } => ("other-container", Usage),
     Error::Verify { .. } => ("film-differs", Wrong),
@@ -152,7 +194,7 @@ kinds! { of_media, MEDIA, MediaError;
     MediaError::Hdr { .. } => ("hdr", Input),
     MediaError::SizeChange { .. } => ("frame-size-changes", Input),
     MediaError::Damaged { .. } => ("input-damaged", Input),
-    MediaError::Truncated { .. } => ("input-truncated", Input),
+    MediaError::Truncated { .. } | MediaError::CutOff { .. } => ("input-truncated", Input),
     MediaError::Shrunk { .. } => ("input-changed", Input),
     MediaError::Empty { .. } => ("no-frames", Input),
     MediaError::EmptySpan { .. } => ("part-without-frames", Usage),
@@ -185,7 +227,7 @@ kinds! { of_engine, ENGINE, EngineError;
     EngineError::Compute(ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. })
     | EngineError::Plan(PlanError::Budget { .. }) => ("not-enough-memory", Memory),
     EngineError::Compute(ComputeError::Cancelled) => ("interrupted", Stopped),
-    EngineError::Compute(ComputeError::DeviceWrong { .. }) => ("device-wrong", Device),
+    EngineError::Compute(ComputeError::DeviceWrong { .. }) => (DEVICE_WRONG, Device),
     EngineError::Compute(_) => ("device-failed", Device),
     EngineError::Plan(
         PlanError::Slice { .. }
@@ -281,6 +323,30 @@ kinds! { of_hub, HUB, HubError;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_frames_of_the_input_are_a_reason_to_go_on_without_them() {
+        let damaged = MediaError::Damaged { path: "a.mkv".into(), frame: 7, reason: "bad".into() };
+        assert_eq!(Error::from(damaged).blame(), Blame::Input);
+        let wrong = || ComputeError::DeviceWrong { device: "vulkan:0".into(), reason: "off".into() };
+        assert_eq!(Error::from(wrong()).blame(), Blame::WrongDevice);
+        assert_eq!(Error::from(RestoreError::from(EngineError::from(wrong()))).blame(), Blame::WrongDevice);
+        let no_space = || MediaError::NoSpace { folder: "/tmp".into() };
+        let killed = MediaError::Died { what: "ffmpeg", how: "signal 9".into() };
+        for error in [
+            no_space().into(),
+            killed.into(),
+            MediaError::Exists { path: "a.mkv".into() }.into(),
+            MediaError::NoTool { program: "ffmpeg".into(), reason: "none".into() }.into(),
+            Error::Full { folder: "/tmp".into() },
+            Error::Interrupted,
+        ] {
+            assert_eq!(error.blame(), Blame::Other, "{error}");
+        }
+        // Every word of the list is one of a kind.
+        let all: Vec<&str> = Error::kinds().collect();
+        assert!(BAD_INPUT.iter().all(|kind| all.contains(kind)));
+    }
 
     #[test]
     fn an_error_inside_another_keeps_its_kind() {

@@ -11,6 +11,7 @@ use crate::limits::{Amount, Held, Limits, Room, process};
 
 /// A device and what it can do.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct DeviceInfo {
     /// As a request names it.
     pub device: String,
@@ -47,6 +48,7 @@ pub struct CardMemory {
 /// Limits of a GPU's kernels.
 #[derive(Debug, Serialize)]
 #[allow(missing_docs, reason = "named as in WebGPU")]
+#[non_exhaustive]
 pub struct DeviceLimits {
     pub max_binding_bytes: u64,
     pub max_buffer_bytes: u64,
@@ -61,6 +63,7 @@ pub struct DeviceLimits {
 
 /// All devices of this machine.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Devices {
     /// GPUs first.
     pub devices: Vec<DeviceInfo>,
@@ -73,6 +76,7 @@ pub struct Devices {
 
 /// A driver that did not survive being asked for its devices.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct LeftOut {
     /// `vulkan`, `dx12` or `metal`.
     pub api: &'static str,

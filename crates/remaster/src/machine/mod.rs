@@ -8,7 +8,12 @@ pub(crate) mod devices;
 pub mod drivers;
 pub(crate) mod hashes;
 pub(crate) mod host;
+#[cfg(feature = "gpu")]
+mod lock;
 pub(crate) mod memory;
+#[cfg(feature = "gpu")]
+pub(crate) mod monitor;
+pub(crate) mod producers;
 pub(crate) mod rates;
 pub(crate) mod spill;
 #[cfg(feature = "gpu")]

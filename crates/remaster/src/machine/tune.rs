@@ -17,6 +17,7 @@ use remaster_weights::FormulaParams;
 use serde::Serialize;
 
 use super::host::Machine;
+use super::monitor::{refuse_wrong, watched};
 use super::verdict::Verdict;
 use crate::control::lock;
 use crate::error::Error;
@@ -24,6 +25,7 @@ use crate::event::Reporter;
 
 /// A kernel that was timed.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct TunedKernel {
     /// The layer it was timed for.
     pub layer: String,
@@ -44,6 +46,7 @@ pub struct TunedKernel {
 
 /// What tuning found.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Tuning {
     /// The GPU.
     pub device: String,
@@ -66,7 +69,7 @@ pub(crate) fn apply(device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDev
 }
 
 fn with(verdict: &Verdict, device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDevice {
-    GpuDevice { cache: machine.cache().map(lasting), ..verdict.apply(device, tuned) }
+    GpuDevice { cache: machine.cache().map(lasting), ..watched(device, verdict, tuned, machine) }
 }
 
 /// The same path for the rest of the process: devices are copied freely, and there are few folders.
@@ -174,6 +177,11 @@ pub(crate) fn search(
     Ok((rows, best.choices.table()))
 }
 
+fn failed(rows: &[TunedKernel]) -> impl Iterator<Item = (String, String)> {
+    let of = |row: &TunedKernel| Some((format!("{}: {}", row.layer, row.kernel), row.fault?.to_owned()));
+    rows.iter().filter_map(of)
+}
+
 /// Keeps what was found; the file it is in, unless it cannot be written.
 pub(crate) fn keep(
     device: GpuDevice,
@@ -182,10 +190,9 @@ pub(crate) fn keep(
     machine: &Machine,
     report: &Reporter<'_>,
 ) -> Option<PathBuf> {
-    let failed = rows.iter().filter_map(|row| Some((format!("{}: {}", row.layer, row.kernel), row.fault?)));
     let kept = Verdict::change(device, machine, |verdict| {
         verdict.kernels.extend(chosen.clone());
-        verdict.failed.extend(failed.map(|(kernel, fault)| (kernel, fault.to_owned())));
+        verdict.failed.extend(failed(rows));
     });
     kept.unwrap_or_else(|error| {
         report.say(format_args!("cannot save the result: {error}"));
@@ -210,35 +217,58 @@ pub(crate) fn tuned(
     machine: &Machine,
     report: &Reporter<'_>,
 ) -> Result<GpuDevice, Error> {
+    refuse_wrong(device, machine)?;
     let mut verdict = Verdict::of(device, machine);
-    if let Some(wrong) = &verdict.wrong {
-        let reason = format!(
-            "{device} computed wrong numbers in an earlier run ({wrong}); update its driver, check it with `remaster doctor --device {device}`, or use --device cpu"
-        );
-        return Err(Error::Device { reason });
-    }
     let known = layers(networks, dtype).iter().all(|l| verdict.kernels.contains_key(&layer_name(&l.spec)));
     let software = || device.info().is_some_and(|i| i.kind == "software");
     if !known && !software() {
         report
             .say(format_args!("checking and timing {dtype} kernels of {device} (once); skip with --no-tune"));
-        let (_, chosen) = checked(device, networks, dtype, Some(TIMING), machine, report)?;
-        verdict.kernels.extend(chosen);
+        let checked = check(device, networks, dtype, Some(TIMING), machine, report)?;
+        keep(device, &checked.rows, &checked.chosen, machine, report);
+        checked.complete(device)?;
+        verdict.kernels.extend(checked.chosen);
     }
     Ok(with(&verdict, device, true, machine))
 }
 
-/// Checks the kernels of some networks and keeps what was found. A layer without any kernel that is right is an error.
-pub(crate) fn checked(
+/// What a check of kernels found.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// Every kernel.
+    pub(crate) rows: Vec<TunedKernel>,
+    /// The fastest right one by layer.
+    pub(crate) chosen: BTreeMap<String, String>,
+    /// A layer that has none.
+    pub(crate) without: Option<String>,
+}
+
+impl Checked {
+    /// Kernels that are not used, as `layer: kernel`, and why.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = (String, String)> {
+        failed(&self.rows)
+    }
+
+    /// Refuses a device that lacks a right kernel for a layer.
+    pub(crate) fn complete(&self, device: GpuDevice) -> Result<(), Error> {
+        let Some(layer) = &self.without else { return Ok(()) };
+        let reason = format!(
+            "no kernel for {layer} computes right numbers on {device}; update its driver, or use --device cpu"
+        );
+        Err(Error::Device { reason })
+    }
+}
+
+/// Checks the kernels of some networks, and says how many are wrong.
+pub(crate) fn check(
     device: GpuDevice,
     networks: Networks,
     dtype: DType,
     timing: Option<Timing>,
     machine: &Machine,
     report: &Reporter<'_>,
-) -> Result<Found, Error> {
+) -> Result<Checked, Error> {
     let (rows, chosen) = search(apply(device, false, machine), networks, dtype, timing, report)?;
-    keep(device, &rows, &chosen, machine, report);
     let wrong = rows.iter().filter(|row| !row.right).count();
     if wrong > 0 {
         report.warn(format!(
@@ -246,15 +276,9 @@ pub(crate) fn checked(
             rows.len()
         ));
     }
-    match layers(networks, dtype).iter().map(|l| layer_name(&l.spec)).find(|l| !chosen.contains_key(l)) {
-        None => Ok((rows, chosen)),
-        Some(layer) => {
-            let reason = format!(
-                "no kernel for {layer} computes right numbers on {device}; update its driver, or use --device cpu"
-            );
-            Err(Error::Device { reason })
-        }
-    }
+    let mut names = layers(networks, dtype).into_iter().map(|layer| layer_name(&layer.spec));
+    let without = names.find(|name| !chosen.contains_key(name));
+    Ok(Checked { rows, chosen, without })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use remaster_disk::Folder;
-use remaster_media::{FrameSink, MediaError, TimeBase};
+use remaster_media::{FrameSink, MediaError, SampleSink, TimeBase};
 use remaster_picture::{Frame, PictureInfo, StillFormat, StillInfo, resize, still};
 
 /// How often there is a new one: making it takes some 10 ms.
@@ -16,26 +16,38 @@ const LONGER: usize = 640;
 /// Frames on their way to a file, of which one is shown now and then.
 ///
 /// The folder holds one picture, whose name says when the frame is shown in the film: `12345.jpg` is at 12.345 seconds.
-pub(super) struct Newest {
-    sink: Box<dyn FrameSink>,
+struct Newest<S: ?Sized> {
     folder: PathBuf,
     clock: TimeBase,
     shown: Option<Instant>,
+    sink: Box<S>,
 }
 
-impl Newest {
-    /// Shows frames in `folder`, which exists.
-    pub(super) fn wrap(
-        sink: Box<dyn FrameSink>,
-        folder: Option<&PathBuf>,
-        clock: TimeBase,
-    ) -> Box<dyn FrameSink> {
-        match folder {
-            None => sink,
-            Some(folder) => Box::new(Newest { sink, folder: folder.clone(), clock, shown: None }),
-        }
+/// Shows frames of a film in `folder`, which exists.
+pub(super) fn of_film(
+    sink: Box<dyn FrameSink>,
+    folder: Option<&PathBuf>,
+    clock: TimeBase,
+) -> Box<dyn FrameSink> {
+    match folder {
+        None => sink,
+        Some(folder) => Box::new(Newest { folder: folder.clone(), clock, shown: None, sink }),
     }
+}
 
+/// Shows frames of a segment in `folder`, which exists; those that are written again from their samples are not shown.
+pub(super) fn of_segment(
+    sink: Box<dyn SampleSink>,
+    folder: Option<&PathBuf>,
+    clock: TimeBase,
+) -> Box<dyn SampleSink> {
+    match folder {
+        None => sink,
+        Some(folder) => Box::new(Newest { folder: folder.clone(), clock, shown: None, sink }),
+    }
+}
+
+impl<S: ?Sized> Newest<S> {
     /// Nobody can act on a picture that fails, and the film does not need it.
     fn show(&self, frame: &Frame, pts: i64) -> Option<()> {
         let longer = frame.width.max(frame.height).max(1);
@@ -57,7 +69,7 @@ impl Newest {
     }
 }
 
-impl FrameSink for Newest {
+impl<S: FrameSink + ?Sized> FrameSink for Newest<S> {
     fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
         if self.shown.is_none_or(|shown| shown.elapsed() >= EVERY) {
             self.show(frame, pts);
@@ -68,5 +80,19 @@ impl FrameSink for Newest {
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
         self.sink.finish()
+    }
+}
+
+impl<S: SampleSink + ?Sized> SampleSink for Newest<S> {
+    fn frame_bytes(&self) -> usize {
+        self.sink.frame_bytes()
+    }
+
+    fn samples(&self) -> &[u8] {
+        self.sink.samples()
+    }
+
+    fn write_samples(&mut self, samples: &[u8], pts: i64) -> Result<(), MediaError> {
+        self.sink.write_samples(samples, pts)
     }
 }

@@ -28,12 +28,15 @@ pub(crate) struct Opened {
     pub(crate) counted: bool,
     /// What a script says of its clip, which is part of what it is known by.
     pub(crate) clip: Option<String>,
+    /// Decoding of most units begins far before their first frame.
+    pub(crate) has_long_run_ups: bool,
 }
 
 impl Opened {
     /// Without what only some clips have.
     pub(crate) fn plain(source: Box<dyn FrameSource>, notes: Vec<String>, counted: bool) -> Self {
-        Opened { source, probe: None, originals: None, notes, late: Late::default(), counted, clip: None }
+        let (late, clip) = (Late::default(), None);
+        Opened { source, probe: None, originals: None, notes, late, counted, clip, has_long_run_ups: false }
     }
 
     /// Whether the number of frames was computed from duration and rate.
@@ -99,7 +102,6 @@ impl Source {
         spool: &Spool<'_>,
     ) -> Result<(Opened, Option<Box<dyn FrameSource>>), Error> {
         if !is_pipe(path) {
-            refuse_named_pipe(path)?;
             return Ok((self.open(path, ram, tools)?, None));
         }
         self.refuse_filters(RAW)?;
@@ -176,10 +178,11 @@ impl Source {
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
     pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy) -> Result<Opened, Error> {
         refuse_url(path)?;
-        // On Windows a name may be that of a device, and opening it waits.
         if !is_pipe(path) {
+            // On Windows a name may be that of a device, and opening it waits.
             let failed = |source| MediaError::Open { path: path.to_owned(), source };
             remaster_disk::check_path(path).map_err(failed)?;
+            refuse_named_pipe(path)?;
         }
         self.refuse_frames(path)?;
         let stop = tools.control.child_stop();
@@ -205,7 +208,7 @@ impl Source {
                 Box::new(std::io::stdin())
             } else {
                 let failed = |source| MediaError::Open { path: path.to_owned(), source };
-                Box::new(std::fs::File::open(path).map_err(failed)?)
+                Box::new(remaster_disk::read_named(path).map_err(failed)?)
             };
             return self.raw(input, path, most, stop);
         }

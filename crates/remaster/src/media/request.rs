@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use remaster_media::{
-    Deinterlace, Encoding, Filters, Format, RawFrames, ReadOptions, Span, Stop, TimeBase, Tools, Vspipe,
-    ffmpeg_memory,
+    Deinterlace, Encoding, Filters, Format, RawFrames, ReadOptions, Secrets, Span, Stop, TimeBase, Tools,
+    Vspipe, ffmpeg_memory,
 };
 use remaster_picture::{Edges, Layout};
 use remaster_restore::{Geometry, Resize};
@@ -113,18 +113,23 @@ impl Programs {
 
     /// Looks for ffmpeg and ffprobe.
     pub fn find(&self, control: &Control) -> Result<Tools, Error> {
-        Ok(Tools::find_apart(self.ffmpeg.as_deref(), self.ffprobe.as_deref(), self.stop(control))?)
+        Ok(Tools::find_apart(self.ffmpeg.as_deref(), self.ffprobe.as_deref(), self.stop(control), secrets())?)
     }
 
     /// Looks for vspipe.
     pub(crate) fn find_vspipe(&self, control: &Control) -> Result<Vspipe, Error> {
-        Ok(Vspipe::find(self.vspipe.as_deref(), self.stop(control))?)
+        Ok(Vspipe::find(self.vspipe.as_deref(), self.stop(control), secrets())?)
     }
 
     fn stop(&self, control: &Control) -> Stop {
         let stop = control.child_stop();
         self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds))
     }
+}
+
+/// Variables of this process that its children do not get.
+fn secrets() -> Secrets {
+    Secrets::among(std::env::vars_os().map(|(name, _)| name))
 }
 
 /// The name of a mode, as it is typed.

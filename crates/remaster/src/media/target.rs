@@ -4,11 +4,11 @@ use std::path::Path;
 
 use remaster_media::{
     Encoder, Film, Format, FrameSink, MediaError, Originals, OutputKind, PictureWriter, Probe, RawWriter,
-    SegmentKind, Tools, WriteOptions, Y4mWriter, encoder_name, ffmpeg_memory, trial,
+    SampleSink, SegmentKind, Tools, WriteOptions, Y4mWriter, encoder_name, ffmpeg_memory, trial,
 };
 use remaster_picture::{Frame, Layout};
 
-use super::newest::Newest;
+use super::newest;
 use super::tools::Lazy;
 use super::{Target, is_video};
 use crate::destination::{self, Size};
@@ -92,7 +92,7 @@ impl Target {
                 let notes = encoder.notes().to_vec();
                 let inputs = tools.inputs();
                 let check = Box::new(move || inputs.check());
-                let sink = Newest::wrap(Box::new(encoder), self.newest.as_ref(), format.time_base);
+                let sink = newest::of_film(Box::new(encoder), self.newest.as_ref(), format.time_base);
                 Ok((Box::new(Checked { sink, check }), notes))
             }
         }
@@ -106,11 +106,11 @@ impl Target {
         (film, format, from): (&Path, &Format, Option<&Probe>),
         kind: SegmentKind,
         threads: u32,
-    ) -> Result<Box<dyn FrameSink>, MediaError> {
+    ) -> Result<Box<dyn SampleSink>, MediaError> {
         let options = self.write_options(false, threads);
         let film = Film { path: film, format, from, options: &options, kind };
         let encoder = Box::new(Encoder::segment(tools, path, &film)?);
-        Ok(Newest::wrap(encoder, self.newest.as_ref(), format.time_base))
+        Ok(newest::of_segment(encoder, self.newest.as_ref(), format.time_base))
     }
 
     /// What the encoder makes of a few frames that are always the same.

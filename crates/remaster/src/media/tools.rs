@@ -1,6 +1,7 @@
 //! ffmpeg for the length of a run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use remaster_media::{MediaError, Script, Tools, Vspipe};
 
@@ -77,6 +78,11 @@ impl Lazy {
             self.found = Some(self.programs.find(&self.control)?);
         }
         self.found.as_ref().ok_or(Error::Interrupted)
+    }
+
+    /// How long ffmpeg takes to start; nothing where it was not needed so far.
+    pub(crate) fn start(&self) -> Duration {
+        self.found.as_ref().map(Tools::start).unwrap_or_default()
     }
 
     /// The script at `path`, whose clip is known. The caller has seen that it may run.

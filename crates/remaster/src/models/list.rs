@@ -14,7 +14,10 @@ use crate::job::{Context, Job, Known, Prepare};
 
 /// Model files that would be found.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct InstalledModels {
+    /// Networks inside the program, which need no file.
+    pub built_in: Vec<BuiltInModel>,
     /// Folders in the order in which they are searched.
     pub searched: Vec<SearchedFolder>,
     /// Files.
@@ -23,8 +26,23 @@ pub struct InstalledModels {
     pub others: usize,
 }
 
+/// A network inside the program.
+#[derive(Serialize)]
+#[non_exhaustive]
+pub struct BuiltInModel {
+    /// The word that names it.
+    pub model: &'static str,
+    /// Its published name.
+    pub public_name: &'static str,
+    /// As for a file.
+    pub kind: &'static str,
+    /// Its size.
+    pub bytes: u64,
+}
+
 /// A folder that is searched.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct SearchedFolder {
     /// Why.
     pub why: &'static str,
@@ -36,6 +54,7 @@ pub struct SearchedFolder {
 
 /// A model file.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct InstalledModel {
     /// Its path.
     pub file: String,
@@ -88,7 +107,13 @@ impl Prepare for ListRequest {
                 folder: p.folder.display().to_string(),
                 exists: p.folder.is_dir(),
             });
-            Ok(InstalledModels { searched: searched.collect(), files, others: others.len() })
+            let built_in = vec![BuiltInModel {
+                model: remaster_anime::NAME,
+                public_name: remaster_anime::PUBLIC_NAME,
+                kind: "compact",
+                bytes: remaster_anime::WEIGHTS.len() as u64,
+            }];
+            Ok(InstalledModels { built_in, searched: searched.collect(), files, others: others.len() })
         }))
     }
 }

@@ -18,12 +18,13 @@ use crate::error::Error;
 pub(crate) use choice::{
     installed, installed_text, installed_vae, is_built_in, of_plan, ready, refuse_removed,
 };
-pub use list::{InstalledModel, InstalledModels, ListRequest, SearchedFolder, shown};
+pub use list::{BuiltInModel, InstalledModel, InstalledModels, ListRequest, SearchedFolder, shown};
 pub use pull::{PullRequest, Pulled, PulledFile};
 pub use verify::{FileVerdict, Origin, Verdict, VerifiedModels, VerifyRequest};
 
 /// What a model file is.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct Inspected {
     /// Its path.
     pub file: String,
@@ -66,6 +67,7 @@ pub struct Inspected {
 
 /// A tensor of a file.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct TensorEntry {
     /// Its name.
     pub name: String,
@@ -77,6 +79,7 @@ pub struct TensorEntry {
 
 /// Sizes of a diffusion transformer.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct Sizes {
     /// Channels of a token.
     pub width: usize,

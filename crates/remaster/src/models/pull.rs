@@ -31,6 +31,7 @@ pub struct PullRequest {
 
 /// Files that are installed now.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Pulled {
     /// The model, and what it needs.
     pub files: Vec<PulledFile>,
@@ -38,6 +39,7 @@ pub struct Pulled {
 
 /// A file that is installed now.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct PulledFile {
     /// Which model it is.
     pub model: &'static str,

@@ -17,6 +17,7 @@ use crate::machine::hashes::hash_of;
 /// What can be said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// Byte by byte a published file.
     Known,
@@ -30,6 +31,7 @@ pub enum Verdict {
 
 /// Model files that were looked at.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct VerifiedModels {
     /// Every file is known or complete.
     pub passed: bool,
@@ -39,6 +41,7 @@ pub struct VerifiedModels {
 
 /// What can be said about a file.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct FileVerdict {
     /// Its path.
     pub file: String,
@@ -60,6 +63,7 @@ pub struct FileVerdict {
 
 /// A published file.
 #[derive(Serialize)]
+#[non_exhaustive]
 pub struct Origin {
     /// Its name.
     pub file: &'static str,

@@ -1,6 +1,6 @@
 //! A film and everything that is known about its restoration before it starts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use remaster_engine::{Event, Planner, Recovery, Task};
 use remaster_media::Format;
@@ -11,9 +11,10 @@ use remaster_restore::{
     Room as LatentRoom, UnitWork, in_flight_bytes, restore, restore_unit, unit_in_flight_bytes,
     upscaled_in_flight_bytes,
 };
-use remaster_units::{Restoring, UnitsError};
+use remaster_units::{Restoring, UnitsError, checkpoint};
 
 use super::networks::{Networks, NetworksKind};
+use crate::around::Surroundings;
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
@@ -35,8 +36,10 @@ pub(crate) struct Film {
     pub(crate) notes: Vec<String>,
     /// Units that could not be restored and have frames of the input.
     pub(crate) left: Vec<u32>,
+    /// What says how the film was made, beside it.
+    pub(crate) manifest: Option<PathBuf>,
     pub(crate) networks: Networks,
-    /// Encoder, transformer and decoder, or an upscaler.
+    /// Encoder, transformer and decoder, or an upscaler, or none.
     tasks: Vec<Task>,
     pub(crate) plans: Vec<Plan>,
     pub(crate) total: Total,
@@ -46,8 +49,14 @@ pub(crate) struct Film {
     pub(crate) site: Site,
     /// Of a decoder.
     pub(super) threads: usize,
+    /// Decoders that there is memory for.
+    pub(crate) decoders: usize,
     /// The number of frames was computed from duration and rate.
     pub(crate) estimated: bool,
+    /// What is around the networks.
+    pub(crate) surroundings: Surroundings,
+    /// Bytes of a written frame in a checkpoint, for a network that makes frames one by one.
+    pub(super) checkpoint_frame: Option<u64>,
 }
 
 impl Film {
@@ -65,24 +74,21 @@ impl Film {
         let format = opened.source.format().clone();
         let mut notes = opened.notes.clone();
         notes.append(&mut networks.notes);
-        let geometry = match networks.upscaler() {
-            Some(_) => how.geometry(&format).unpadded(),
-            None => how.geometry(&format),
+        let geometry = match networks.by_frame() {
+            true => how.geometry(&format).unpadded(),
+            false => how.geometry(&format),
         };
         let mut recipe =
             how.recipe(geometry, &networks, &site.spill, format.frames.filter(|_| opened.counted))?;
         let mut limits = site.limits.clone();
         let (mut tasks, longest) = tasks(&mut networks, &recipe, opened, &site)?;
-        match networks.upscaler() {
-            Some(_) => drop(limits.slice.get_or_insert(1)),
-            // Long slices make networks faster, and there is none.
-            None if how.models.is_identity() => drop(limits.slice.get_or_insert(SLICES[SLICES.len() - 1])),
-            None => {}
-        }
+        limits.slice = limits.slice.or(usual_slice(how, &networks));
         let written = how.shown_at(&format, recipe.shown);
         let path = output.unwrap_or(Path::new(ANY_FILM));
         let encodes = target.encoder_bytes(path, &written, opened.probe.as_ref());
-        let decoders = if networks.upscaler().is_some() { 1 } else { 2 };
+        let encoder = target.encoder(path, &written, opened.probe.as_ref());
+        // One more for units that begin before the end of the one before, where a new decoder would begin far before them.
+        let decoders = if networks.by_frame() { 1 } else { 2 + usize::from(opened.has_long_run_ups) };
         let search_with = |threads: usize| Search {
             backend: site.backend,
             limits: &limits,
@@ -90,25 +96,27 @@ impl Film {
             children: how
                 .source
                 .ffmpeg_memory(opened, threads)
-                .saturating_mul(decoders)
+                .saturating_mul(decoders as u64)
                 .saturating_add(encodes),
         };
         let (_, disk) = site.limits.resolve(&search_with(1).room)?;
-        let in_memory = match networks.diffusion() {
-            // Without room on disk latents wait in memory: those of two windows.
-            Some(diffusion) => {
-                let latent = latent_bytes(&geometry, diffusion.vae.latent());
-                let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
-                if site.spill.none || disk < least { least } else { 0 }
-            }
-            None => 0,
-        };
+        // Without room on disk latents wait in memory: those of two windows.
+        let in_memory = networks.diffusion().map_or(0, |diffusion| {
+            let latent = latent_bytes(&geometry, diffusion.vae.latent());
+            let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
+            if site.spill.none || disk < least { least } else { 0 }
+        });
+        // Units save frames on their way.
+        let samples = target.layout(&written).bytes(written.width, written.height).unwrap_or(0);
+        let is_still = opened.counted && format.frames == Some(1);
+        let saves_frames = by_units && networks.upscaler().is_some() && !is_still;
+        let checkpoints = if saves_frames && disk > 0 { checkpoint::memory_bytes(samples) } else { 0 };
         let held = |slice: usize| match (networks.diffusion(), &recipe.upscale) {
-            (None, Some(upscale)) => upscaled_in_flight_bytes(&recipe, upscale),
+            (None, Some(upscale)) => upscaled_in_flight_bytes(&recipe, upscale).saturating_add(checkpoints),
             (diffusion, _) => {
                 let channels = diffusion.map_or(0, |diffusion| diffusion.vae.latent());
-                // Units keep their latents on the way.
-                match by_units && in_memory == 0 {
+                // Units keep their latents on the way. Without a network there are none.
+                match by_units && in_memory == 0 && networks.diffusion().is_some() {
                     true => unit_in_flight_bytes(&recipe, channels, slice),
                     false => in_flight_bytes(&recipe, channels, slice).saturating_add(in_memory),
                 }
@@ -116,6 +124,9 @@ impl Film {
         };
         let mut planners: Vec<Planner<'_>> = tasks.iter().map(Task::planner).collect();
         let mut planned = |threads: usize| {
+            if planners.is_empty() {
+                return search_with(threads).nothing(held(1));
+            }
             search_with(threads).beside(&held, longest, |budget, wish| {
                 let mut turns: Vec<[&mut Planner<'_>; 1]> = planners.iter_mut().map(|p| [p]).collect();
                 let mut turns: Vec<&mut [&mut Planner<'_>]> = turns.iter_mut().map(|t| &mut t[..]).collect();
@@ -124,7 +135,7 @@ impl Film {
         };
         // Threads of a decoder change no bit, so they are the first to go.
         let (threads, (plans, budget, held)) = match planned(threads) {
-            Err(Error::Budget { .. }) if threads > 1 => (1, planned(1)?),
+            Err(Error::Budget { .. } | Error::Room { .. }) if threads > 1 => (1, planned(1)?),
             found => (threads, found?),
         };
         drop(planners);
@@ -148,6 +159,7 @@ impl Film {
             recipe,
             notes,
             left: Vec::new(),
+            manifest: None,
             networks,
             tasks,
             plans,
@@ -156,15 +168,19 @@ impl Film {
             room,
             site,
             threads,
+            decoders,
             estimated: opened.is_estimated(),
+            surroundings: Surroundings::new(opened, encoder, by_units),
+            checkpoint_frame: saves_frames.then(|| checkpoint::frame_bytes(samples)),
         })
     }
 
     fn tasks(&self) -> Tasks<'_> {
         let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
-        match self.networks.upscaler() {
-            Some(_) => Tasks::Upscaler(planned(0)),
-            None => {
+        match &self.networks.kind {
+            NetworksKind::None => Tasks::None(self.site.control.token()),
+            NetworksKind::Upscaler(_) => Tasks::Upscaler(planned(0)),
+            NetworksKind::Diffusion(_) => {
                 Tasks::Diffusion(Diffusion { encode: planned(0), transform: planned(1), decode: planned(2) })
             }
         }
@@ -210,6 +226,14 @@ impl Film {
     }
 }
 
+/// Frames of a slice where one length is best: long ones make networks faster, and there may be none.
+fn usual_slice(how: &Restoration, networks: &Networks) -> Option<usize> {
+    match networks.by_frame() {
+        true => Some(1),
+        false => how.models.is_identity().then_some(SLICES[SLICES.len() - 1]),
+    }
+}
+
 /// The networks over the clip that was opened, and frames that a slice has at most.
 fn tasks(
     networks: &mut Networks,
@@ -225,7 +249,7 @@ fn tasks(
             let task = upscaler.film_task(upscale, frames.unwrap_or(1), open_ended, site);
             return Ok((vec![task], 1));
         }
-        (NetworksKind::Upscaler(_), None) => return Ok((Vec::new(), 1)),
+        (NetworksKind::Upscaler(_) | NetworksKind::None, _) => return Ok((Vec::new(), 1)),
         (NetworksKind::Diffusion(diffusion), _) => diffusion,
     };
     let (clip, _) = video::clip(geometry, frames, opened.counted)?;

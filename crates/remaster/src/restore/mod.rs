@@ -3,6 +3,8 @@
 mod card;
 #[cfg(feature = "gpu")]
 mod card_table;
+mod checkpoints;
+mod device;
 mod few;
 mod film;
 mod names;
@@ -17,8 +19,9 @@ mod stage;
 mod still;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use remaster_media::MediaError;
+use remaster_media::{Format, MediaError};
 use remaster_units::Settings;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +32,7 @@ pub use names::{SUFFIX, beside};
 pub(crate) use networks::{Networks, names};
 pub use preview::{PreviewOutcome, PreviewRequest};
 pub use redecode::{RedecodeOutcome, RedecodeRequest};
-pub(crate) use stage::{Staged, UPSCALER_ROLE, takes_units};
+pub(crate) use stage::{PROGRAM, Staged, UPSCALER_ROLE, takes_units, usual_piece};
 pub use still::{StillOutcome, StillRequest};
 
 use crate::card::Card;
@@ -42,12 +45,10 @@ use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
 use crate::machine::awake::Awake;
 use crate::machine::host::Machine;
-#[cfg(feature = "gpu")]
-use crate::machine::verdict;
-use crate::media::{Lazy, Target, is_pipe, refuse, refuse_named_pipe, refuse_url, size};
+use crate::media::{Lazy, Target, UnitStart, is_pipe, refuse, refuse_named_pipe, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
-use crate::request::{Request, Restoration, check_input};
+use crate::request::{Cut, Request, Restoration, check_input};
 use crate::site::Site;
 use crate::tensors;
 use crate::units::{self, LocalFilm, Standing};
@@ -63,8 +64,8 @@ pub struct Prepared {
 
 /// How a film is restored.
 enum Route {
-    /// It is there already, of the same input and settings.
-    Done,
+    /// It is there already, of the same input and settings, with so many frames if that is known.
+    Done(Option<usize>),
     /// By units, so that it can be resumed.
     Units(Box<LocalFilm>),
     /// In one go, to the bytes that its units would have.
@@ -79,9 +80,12 @@ pub enum Outcome {
     /// It was restored.
     Restored(Box<FilmOutcome>),
     /// It was there already, of the same input and settings.
+    #[non_exhaustive]
     Skipped {
         /// Where it is.
         output: PathBuf,
+        /// Its frames, if it has a manifest.
+        frames: Option<usize>,
     },
 }
 
@@ -120,11 +124,14 @@ fn staged(request: Request, output: &Path, context: &Context<'_, '_>) -> Result<
     let Context { machine, control, report } = *context;
     let by_units = takes_units(&request, output);
     let there = !request.overwrite && output.symlink_metadata().is_ok();
-    if by_units && there && units::standing(&request, output, machine, control)? == Standing::Done {
-        return Ok(Route::Done);
+    if by_units
+        && there
+        && let Standing::Done { frames } = units::standing(&request, output, machine, control)?
+    {
+        return Ok(Route::Done(Some(frames)));
     }
     if !by_units && in_one_go(&request, output, control)? {
-        return Ok(Route::Done);
+        return Ok(Route::Done(None));
     }
     destination::check_replaceable(output)?;
     let (request, members) = match request.units.devices.is_empty() {
@@ -145,7 +152,7 @@ fn staged(request: Request, output: &Path, context: &Context<'_, '_>) -> Result<
         );
     }
     if in_one_go(&stage.request, output, control)? {
-        return Ok(Route::Done);
+        return Ok(Route::Done(None));
     }
     if by_units {
         stage.rehearse(stage.request.overwrite, report)?;
@@ -177,7 +184,7 @@ impl Prepared {
 
     fn stage(&self) -> Option<&Staged> {
         match &self.route {
-            Route::Done => None,
+            Route::Done(_) => None,
             Route::Units(film) => Some(&film.stage),
             Route::Uncut(stage, _) | Route::Whole(stage) => Some(stage),
         }
@@ -187,18 +194,12 @@ impl Prepared {
     pub fn run(self, worker: &WorkerProgram, events: &mut dyn FnMut(Event)) -> Result<Outcome, Error> {
         let report = &Reporter::new(events);
         let _awake = Awake::new();
-        #[cfg(feature = "gpu")]
-        let site = self.stage().map(|stage| (stage.film.site.backend, stage.film.site.machine.clone()));
         let outcome = match self.route {
-            Route::Done => return Ok(Outcome::Skipped { output: self.output }),
+            Route::Done(frames) => return Ok(Outcome::Skipped { output: self.output, frames }),
             Route::Units(film) => film.run(worker, report),
             Route::Uncut(stage, settings) => units::uncut(*stage, *settings, report),
             Route::Whole(stage) => single_pass::run(*stage, report),
         };
-        #[cfg(feature = "gpu")]
-        if let Some((backend, machine)) = site {
-            verdict::note(&backend, &machine, &outcome);
-        }
         let outcome = outcome.map_err(|error| grown(error, &self.input))?;
         Ok(Outcome::Restored(Box::new(outcome)))
     }
@@ -229,7 +230,7 @@ pub fn is_done(request: &Request, machine: &Machine, control: &Control) -> Resul
     }
     match takes_units(request, &output) {
         true => match units::standing(request, &output, machine, control)? {
-            Standing::Done => Ok(true),
+            Standing::Done { .. } => Ok(true),
             Standing::Other => Err(MediaError::Exists { path: output }.into()),
             // A still, or a film that could not be cut into units, has no manifest.
             Standing::Unknown => Ok(false),
@@ -271,9 +272,9 @@ impl Prepare for PlanRequest {
         }
         refuse_named_pipe(&input)?;
         how.check(false)?;
-        let room = &Room::of_plan(machine);
+        let (room, began) = (&Room::of_plan(machine), Instant::now());
         let site = match &card {
-            None => Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?,
+            None => device::open(&how, room, control, None)?,
             Some(card) => {
                 let Device { name, threads, .. } = &how.device;
                 let flags = [("--device", name.is_some()), ("--threads", threads.is_some())];
@@ -284,13 +285,22 @@ impl Prepare for PlanRequest {
         let networks = Networks::imagined(&how.models, &site)?;
         let threads = threads(&how.limits, room)?;
         let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
-        let opened = how.source.open(&input, how.limits.allowed(room)?, &mut tools)?;
+        let mut opened = how.source.open(&input, how.limits.allowed(room)?, &mut tools)?;
         let by_units = how.compat.is_none();
-        let film = Film::new(&how, &opened, site, networks, threads, (&Target::default(), None), by_units)?;
+        if by_units {
+            let units = starts(opened.source.format(), Cut::default().unit_frames);
+            let (source, probe) = (&how.source, opened.probe.as_ref());
+            opened.notes.extend(source.run_up_note(probe, &units, &mut tools)?);
+            let has_long_run_ups = source.has_long_run_ups(probe, &units, &mut tools)?;
+            opened.has_long_run_ups = has_long_run_ups;
+        }
+        let mut film =
+            Film::new(&how, &opened, site, networks, threads, (&Target::default(), None), by_units)?;
+        (film.surroundings.began, film.surroundings.start) = (began, tools.start());
         let counted = opened.counted;
         Ok(Job::new(film.known(None), move |report| {
             let Some(card) = card else {
-                let time = Estimate::of(&film, report);
+                let time = Estimate::of(&film, false, report);
                 return Ok(film.planned(&input, counted, time));
             };
             // A card that is not there cannot be timed.
@@ -298,6 +308,16 @@ impl Prepare for PlanRequest {
             Ok(FilmPlan { card: Some(film.on_card(&card)), ..plan })
         }))
     }
+}
+
+/// About where units of so many frames begin.
+fn starts(format: &Format, unit_frames: u32) -> Vec<UnitStart> {
+    let (Some(frames), Some(rate)) = (format.frames, format.rate) else { return Vec::new() };
+    let each = unit_frames as usize;
+    let seconds = rate.den as f64 / rate.num as f64;
+    // What a header says of its frames is not believed beyond 45 days at 50 frames a second.
+    let starts = (0..frames.div_ceil(each).min(1 << 17)).map(|unit| unit * each);
+    starts.map(|frame| UnitStart { frame, seconds: frame as f64 * seconds }).collect()
 }
 
 /// Other streams come from the input.

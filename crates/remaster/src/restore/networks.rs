@@ -6,6 +6,7 @@ use std::sync::Arc;
 use remaster_engine::Task;
 use remaster_model::dit::DitConfig;
 use remaster_model::{NullDit, Values, computed};
+use remaster_restore::{Geometry, Upscale};
 use remaster_weights::{LATENT_SCALE, TextEmbedding, uniform};
 
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub(crate) enum NetworksKind {
     Diffusion(Box<Diffusion>),
     /// Frames become larger ones.
     Upscaler(Upscaler),
+    /// Nothing: frames are resized and finished.
+    None,
 }
 
 /// VAE and transformer.
@@ -90,6 +93,12 @@ impl Networks {
             let kind = NetworksKind::Upscaler(upscaler);
             return Ok(Networks { kind, names: [name, String::new()], title, text: None, notes: Vec::new() });
         }
+        if args.has_no_network() {
+            let [name, _] = names(args, &site.machine)?;
+            let title = name.clone();
+            let (kind, names) = (NetworksKind::None, [name, String::new()]);
+            return Ok(Networks { kind, names, title, text: None, notes: Vec::new() });
+        }
         let model = named_model(args, &site.machine, &otherwise)?;
         let lower = args.model.to_ascii_lowercase();
         let mut notes = Vec::new();
@@ -112,7 +121,7 @@ impl Networks {
     pub(crate) fn diffusion(&self) -> Option<&Diffusion> {
         match &self.kind {
             NetworksKind::Diffusion(diffusion) => Some(diffusion),
-            NetworksKind::Upscaler(_) => None,
+            NetworksKind::Upscaler(_) | NetworksKind::None => None,
         }
     }
 
@@ -120,6 +129,20 @@ impl Networks {
     pub(crate) fn upscaler(&self) -> Option<&Upscaler> {
         match &self.kind {
             NetworksKind::Upscaler(upscaler) => Some(upscaler),
+            NetworksKind::Diffusion(_) | NetworksKind::None => None,
+        }
+    }
+
+    /// Whether frames are taken one by one: there are no latents, windows or groups.
+    pub(crate) fn by_frame(&self) -> bool {
+        self.diffusion().is_none()
+    }
+
+    /// How frames that are taken one by one go through.
+    pub(crate) fn upscale(&self, geometry: &Geometry) -> Option<Upscale> {
+        match &self.kind {
+            NetworksKind::Upscaler(upscaler) => Some(upscaler.upscale(geometry)),
+            NetworksKind::None => Some(Upscale::none(geometry.shown)),
             NetworksKind::Diffusion(_) => None,
         }
     }
@@ -127,6 +150,7 @@ impl Networks {
     /// What the speed of the VAE depends on, and that of the network between its halves or of an upscaler.
     pub(crate) fn rate_keys(&self, site: &Site) -> [Option<Key>; 2] {
         match &self.kind {
+            NetworksKind::None => [None, None],
             NetworksKind::Upscaler(upscaler) => [None, Some(upscaler.rate_key(site))],
             NetworksKind::Diffusion(diffusion) => {
                 let transformer = match &diffusion.transformer {
@@ -195,6 +219,9 @@ pub(crate) fn names(args: &Models, machine: &Machine) -> Result<[String; 2], Err
         return Ok([built_in(&args.model).unwrap_or(&args.model).to_owned(), String::new()]);
     }
     let model = named_model(args, machine, &missing)?;
+    if args.has_no_network() {
+        return Ok([model, String::new()]);
+    }
     let vae = named_vae(args, &model, machine, &missing)?;
     Ok([model, vae])
 }
@@ -231,7 +258,6 @@ fn named_vae(
 ) -> Result<String, Error> {
     match (&args.vae, model) {
         (Some(vae), _) => Ok(vae.clone()),
-        (None, "identity") => Ok(model.to_owned()),
         (None, "formula:tiny-3b" | "formula:tiny-7b") => Ok("formula:tiny".into()),
         (None, word) if word.starts_with("formula:") => Ok("formula:full".into()),
         (None, _) => named_file("vae", models::installed_vae(args.folder.as_deref(), machine), otherwise),

@@ -8,7 +8,7 @@ use crate::plan::macs_per_frame;
 impl Film {
     /// Work of a frame in each phase. Windows share latents, which are computed twice.
     pub(crate) fn work(&self) -> [f64; 3] {
-        if self.networks.upscaler().is_some() {
+        if self.networks.by_frame() {
             let macs = self.plans.first().map_or(0.0, |plan| macs_per_frame(plan, plan.job.picture()[0]));
             return [0.0, macs, 0.0];
         }
@@ -40,9 +40,14 @@ impl Film {
         }
     }
 
+    /// Frames of a unit of a film of so many.
+    pub(crate) fn unit_of(&self, frames: usize) -> usize {
+        frames.min(self.surroundings.unit_frames.max(1))
+    }
+
     /// The phases that there are.
     pub(crate) fn phases(&self) -> &'static [&'static str] {
-        if self.networks.upscaler().is_some() { &PHASES[1..2] } else { &PHASES }
+        if self.networks.by_frame() { &PHASES[1..2] } else { &PHASES }
     }
 
     /// Bytes of all latents, as far as the length of the film is known.
@@ -62,18 +67,22 @@ impl Film {
         Some(self.kept_bytes()?.min(self.room.bytes))
     }
 
+    /// Work of a frame in each phase that there is, against that of the others.
+    pub(crate) fn weights(&self) -> Vec<(&'static str, f64)> {
+        let work = PHASES.into_iter().zip(self.work().map(|work| work.max(1.0)));
+        work.filter(|(phase, _)| self.phases().contains(phase)).collect()
+    }
+
     /// Declares the phases; the number of frames is sure if they were `counted`.
     pub(super) fn declare(&self, counted: bool, report: &Reporter<'_>) {
         let phases = self.phases();
-        let work = PHASES.into_iter().zip(self.work().map(|work| work.max(1.0)));
-        let each: Vec<(&'static str, f64)> = work.filter(|(phase, _)| phases.contains(phase)).collect();
         report.only(phases);
-        report.plan(self.total.ram(), &each);
-        for (phase, plan) in phases.iter().copied().zip(&self.plans) {
+        report.plan(self.total.ram(), &self.weights());
+        for (i, phase) in phases.iter().copied().enumerate() {
             report.phase_about(phase, self.format.frames, counted);
             let slice = match phase {
                 "restore" if phases.len() > 1 => self.recipe.sampling.windows.step() * 4,
-                _ => plan.how.slice,
+                _ => self.plans.get(i).map_or(1, |plan| plan.how.slice),
             };
             report.slice(phase, if slice == 0 { self.format.frames.unwrap_or(0) } else { slice });
         }

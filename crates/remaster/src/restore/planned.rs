@@ -11,13 +11,15 @@ use crate::outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo};
 use crate::request::Request;
 
 impl Film {
-    /// Tells what will be done in which phases, and how long it takes, which may take a second to measure.
-    pub(crate) fn announce(&self, input: &Path, counted: bool, report: &Reporter<'_>) {
+    /// Tells what will be done in which phases, and how long it takes, which may take a second to measure. Returns that.
+    pub(crate) fn announce(&self, input: &Path, counted: bool, report: &Reporter<'_>) -> Option<Estimate> {
         report.emit(Event::Prepared(Box::new(self.planned(input, counted, None))));
-        if let Some(time) = Estimate::before(self, report) {
+        let time = Estimate::before(self, true, report);
+        if let Some(time) = time {
             report.emit(Event::Estimated(time));
         }
         self.declare(counted, report);
+        time
     }
 
     /// What is known before the run.
@@ -40,6 +42,7 @@ impl Film {
             plans: self.plans.clone(),
             total: self.total,
             latent_bytes: self.latent_bytes().filter(|_| self.room.folder.is_some()),
+            checkpoint_bytes: self.checkpoint_bytes(),
             groups: self.groups(),
             macs_per_frame: self.work().iter().sum(),
             time,
@@ -87,6 +90,7 @@ impl Film {
             latent_bytes: done.latent_bytes,
             load_seconds: done.loading.as_secs_f64(),
             left: self.left,
+            manifest: self.manifest.map(|path| path.display().to_string()),
             notes: self.notes,
             plans: self.plans,
             total: self.total,

@@ -1,11 +1,14 @@
 //! A frame of each shot, before and after, on one sheet.
 
+use std::mem::{replace, swap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use remaster_metrics::{BeforeAfter, Image, Picture, preview as draw};
 use remaster_picture::{Frame, resize};
 use remaster_restore::Cuts;
 
+use super::device;
 use super::few::FewFrames;
 use super::networks::Networks;
 use crate::compare::FILTER;
@@ -17,7 +20,6 @@ use crate::media::{Lazy, Opened, is_pipe};
 use crate::plan::threads;
 use crate::request::{Restoration, check_input};
 use crate::scenes;
-use crate::site::Site;
 
 /// A sheet with a frame of each shot, before and after.
 #[derive(Clone, Debug)]
@@ -36,6 +38,7 @@ pub struct PreviewRequest {
 
 /// A sheet that was made.
 #[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct PreviewOutcome {
     /// What was read.
     pub input: String,
@@ -47,6 +50,12 @@ pub struct PreviewOutcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Vec<f64>>,
 }
+
+/// Frames before and behind the middle of a shot that may be shown instead: 10 seconds at 25 per second.
+const NEAR: u64 = 250;
+
+/// Pixels of a row, and rows, at which the contrast of a frame is measured.
+const SAMPLES: usize = 64;
 
 /// Bytes of the sheet for a frame at most: two pictures of 720 x 720 and their captions, in 8 bits and in floats.
 const ROW: u64 = 2 * 760 * 780 * 15;
@@ -66,8 +75,7 @@ impl Prepare for PreviewRequest {
         let path = self.output.clone().unwrap_or_else(|| beside(&self.input));
         check_file(&path, "png", &[&self.input], self.overwrite)?;
         let room = &Room::of_run(machine, Some(&path));
-        let first = Some((how.models.is_upscaler(), report));
-        let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, first)?;
+        let site = device::open(how, room, control, Some(report))?;
         let networks = Networks::open(&how.models, &site)?;
         let threads = threads(&how.limits, room)?;
         let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
@@ -80,7 +88,7 @@ impl Prepare for PreviewRequest {
         let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
         let geometry = how.geometry(opened.source.format());
         let needed = area(geometry.source).saturating_add(area(geometry.shown).saturating_mul(3));
-        let needed = needed.saturating_mul(16).saturating_add(ROW).saturating_mul(chosen.len() as u64);
+        let needed = needed.saturating_mul(16).saturating_add(ROW).saturating_mul(chosen.len() as u64 + 2);
         if needed > allowed / 4 {
             let needed = needed.saturating_mul(4);
             return Err(Error::Room { what: "a preview of this many shots", needed });
@@ -111,8 +119,16 @@ fn beside(input: &Path) -> PathBuf {
     input.with_file_name(name)
 }
 
-/// The frames in the middle of shots that are spread over the film.
-fn chosen(request: &PreviewRequest, opened: Opened, context: &Context<'_, '_>) -> Result<Vec<u64>, Error> {
+/// A shot of which a frame is shown.
+struct Choice {
+    /// Frames that may be shown.
+    near: Range<u64>,
+    /// The one that is, unless it is dark or flat.
+    middle: u64,
+}
+
+/// Shots that are spread over the film.
+fn chosen(request: &PreviewRequest, opened: Opened, context: &Context<'_, '_>) -> Result<Vec<Choice>, Error> {
     let counted = opened.source.format().frames.filter(|_| opened.counted);
     let cuts = request.how.shots(counted)?;
     let shots = match &cuts {
@@ -122,45 +138,110 @@ fn chosen(request: &PreviewRequest, opened: Opened, context: &Context<'_, '_>) -
     let starts = if matches!(cuts, Cuts::None) { &[0] } else { shots.starts() };
     let end = shots.frames().or(counted.map(|n| n as u64));
     let most = usize::from(request.shots).min(starts.len());
-    let middle = |i: usize| {
+    let choice = |i: usize| {
         let shot = i * starts.len() / most;
-        let next = starts.get(shot + 1).copied().or(end).unwrap_or(starts[shot] + 1);
-        starts[shot] + next.saturating_sub(starts[shot]) / 2
+        let (start, next) = (starts[shot], starts.get(shot + 1).copied().or(end));
+        let middle = start + next.unwrap_or(start + 1).saturating_sub(start) / 2;
+        let last = next.map_or(middle, |next| next.saturating_sub(1).max(middle));
+        let behind = if next.is_none() { middle + NEAR } else { last.min(middle + NEAR) };
+        Choice { near: start.max(middle.saturating_sub(NEAR))..behind + 1, middle }
     };
-    Ok((0..most).map(middle).collect())
+    Ok((0..most).map(choice).collect())
 }
 
 /// A frame that was picked.
+#[derive(Clone, Copy)]
 struct Picked {
     number: u64,
     /// When it is shown, counted from the first one that is read.
     seconds: f64,
 }
 
-/// The frames with these numbers, in order.
-fn pick(opened: &mut Opened, numbers: &[u64]) -> Result<(Vec<Picked>, Vec<Frame>), Error> {
+/// A frame that may be shown.
+struct Candidate {
+    picked: Picked,
+    frame: Frame,
+    contrast: f32,
+}
+
+/// The candidates of a shot.
+#[derive(Default)]
+struct Candidates {
+    middle: Option<Candidate>,
+    /// The one with the most contrast.
+    best: Option<Candidate>,
+}
+
+impl Candidates {
+    /// Looks at the next frame of a shot, which it may take in exchange for one that is of no use.
+    fn look(&mut self, picked: Picked, is_middle: bool, frame: &mut Frame) {
+        let contrast = contrast(frame);
+        if is_middle {
+            self.middle = Some(Candidate { picked, frame: frame.clone(), contrast });
+        }
+        match &mut self.best {
+            Some(best) if best.contrast >= contrast => {}
+            Some(best) => {
+                (best.picked, best.contrast) = (picked, contrast);
+                swap(&mut best.frame, frame);
+            }
+            None => {
+                let frame = replace(frame, Frame::new(0, 0, 3));
+                self.best = Some(Candidate { picked, frame, contrast });
+            }
+        }
+    }
+
+    /// The frame in the middle, unless another one has more than twice its contrast: it may be in a fade, or of one colour.
+    fn pick(self) -> Option<Candidate> {
+        match (self.middle, self.best) {
+            (Some(middle), Some(best)) if best.contrast > 2.0 * middle.contrast => Some(best),
+            (middle, best) => middle.or(best),
+        }
+    }
+}
+
+/// How much the luma of a frame varies: its standard deviation over some of the pixels.
+fn contrast(frame: &Frame) -> f32 {
+    let step = |n: usize| n.div_ceil(SAMPLES).max(1);
+    let (mut count, mut sum, mut squares) = (0.0_f32, 0.0_f32, 0.0_f32);
+    let rows = frame.data.chunks_exact((frame.width * frame.channels).max(1)).step_by(step(frame.height));
+    for pixel in rows.flat_map(|row| row.chunks_exact(frame.channels).step_by(step(frame.width))) {
+        if let [r, g, b, ..] = pixel {
+            let luma = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+            (count, sum, squares) = (count + 1.0, sum + luma, squares + luma * luma);
+        }
+    }
+    let mean = sum / count.max(1.0);
+    (squares / count.max(1.0) - mean * mean).max(0.0).sqrt()
+}
+
+/// A frame of each choice, in order.
+fn pick(opened: &mut Opened, choices: &[Choice]) -> Result<(Vec<Picked>, Vec<Frame>), Error> {
     let base = opened.source.format().time_base;
-    let (mut picked, mut frames) = (Vec::new(), Vec::with_capacity(numbers.len()));
+    let (mut made, mut found) = (Vec::with_capacity(choices.len()), Candidates::default());
     let mut frame = Frame::new(0, 0, 3);
-    let mut last = None;
-    while let Some(pts) = opened.source.next(&mut frame)? {
-        let number = last.as_ref().map_or(0, |last: &Picked| last.number + 1);
-        let seconds = pts as f64 * base.num as f64 / base.den as f64;
-        if numbers.contains(&number) {
-            picked.push(Picked { number, seconds });
-            frames.push(frame.clone());
+    let (mut choices, mut last) = (choices.iter().peekable(), None);
+    for number in 0.. {
+        let Some(choice) = choices.peek() else { break };
+        let Some(pts) = opened.source.next(&mut frame)? else { break };
+        let picked = Picked { number, seconds: pts as f64 * base.num as f64 / base.den as f64 };
+        last = Some(picked);
+        if choice.near.contains(&number) {
+            found.look(picked, number == choice.middle, &mut frame);
         }
-        last = Some(Picked { number, seconds });
-        if frames.len() == numbers.len() {
-            break;
+        if number + 1 == choice.near.end {
+            made.extend(std::mem::take(&mut found).pick());
+            choices.next();
         }
     }
+    // The film may be shorter than it says.
+    made.extend(found.pick());
     // A list of shots may be of another film.
-    if let (true, Some(last)) = (frames.is_empty(), last) {
-        picked.push(last);
-        frames.push(frame);
+    if let (true, Some(picked)) = (made.is_empty(), last) {
+        made.push(Candidate { picked, frame, contrast: 0.0 });
     }
-    Ok((picked, frames))
+    Ok(made.into_iter().map(|candidate| (candidate.picked, candidate.frame)).unzip())
 }
 
 /// What is said on a sheet.

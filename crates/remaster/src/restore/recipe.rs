@@ -67,8 +67,8 @@ impl Restoration {
     /// frames themselves have 48 times the channels, 12 GiB in windows of 45 frames at 1350 x 1080.
     fn windows(&self) -> Result<Windows, Error> {
         let frames = match self.models.is_identity() {
-            // Frames of an upscaler know nothing of each other.
-            _ if self.models.is_upscaler() => 1,
+            // Frames that are taken one by one know nothing of each other.
+            _ if self.models.by_frame() => 1,
             true => self.look.window.min(IDENTITY_WINDOW),
             false => self.look.window,
         };
@@ -93,7 +93,7 @@ impl Restoration {
         let mut recipe = Recipe {
             geometry,
             shown: geometry.shown,
-            upscale: networks.upscaler().map(|upscaler| upscaler.upscale(&geometry)),
+            upscale: networks.upscale(&geometry),
             cuts: self.cuts(frames)?,
             softness: look.softness,
             input_noise: look.input_noise,
@@ -103,7 +103,7 @@ impl Restoration {
                 scale: networks.diffusion().map_or(1.0, |diffusion| diffusion.scale),
                 latent_noise: look.latent_noise,
             },
-            finish: look.finish.finish(self.models.is_upscaler(), spill),
+            finish: look.finish.finish(self.models.by_frame(), spill),
         };
         if let Some(compat) = self.compat {
             let overlap = compat.overlap;
@@ -118,8 +118,10 @@ impl Restoration {
 
     /// Where the film is cut.
     fn cuts(&self, frames: Option<usize>) -> Result<Cuts, Error> {
-        // What an upscaler makes of a frame depends on no other; only a pool of colours does.
-        match self.models.is_upscaler() && self.look.finish.color_pool != Pool::Shot {
+        // What is made of a single frame depends on no other; only a pool of colours does. A list that was given is compared
+        // with the film all the same.
+        let finds = matches!(self.look.shots, request::Shots::Auto);
+        match finds && self.models.by_frame() && self.look.finish.color_pool != Pool::Shot {
             true => Ok(Cuts::None),
             false => self.shots(frames),
         }

@@ -272,6 +272,7 @@ fn longest_shot(file: &LatentFile, recipe: &Recipe) -> Result<Clip, Error> {
 
 /// A film that was written again.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct RedecodeOutcome {
     /// What was read.
     pub input: String,

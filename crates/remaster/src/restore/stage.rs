@@ -1,14 +1,17 @@
 //! A restoration on this machine, ready to do any unit of its film: networks, plans of memory, ffmpeg, the input.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use remaster_media::{Format, FrameSink, FrameSource, Late, Originals, Probe, SegmentKind, repeats};
 use remaster_restore::Cuts;
 use remaster_store::Hash;
 use remaster_units::{Input, Model, NewPiece, ResultClass, Settings, UnitsError};
 
+use super::device;
 use super::film::Film;
-use super::networks::Networks;
+use super::networks::{Networks, NetworksKind};
+use super::starts;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::Reporter;
@@ -20,7 +23,6 @@ use crate::media::{Goal, Lazy, Opened, Spool, is_pipe, is_video};
 use crate::outcome::{Estimate, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Cut, Request};
-use crate::site::Site;
 use crate::units::pinned;
 
 /// Pixels of a piece: 48 frames of 1080p. A CPU with 16 cores decodes them in some minutes, which is the most to lose.
@@ -28,7 +30,7 @@ const PIECE_PIXELS: usize = 48 * 1920 * 1080;
 
 /// Frames of a piece: encoders start anew with each, and set a key frame after 250 anyway.
 const LEAST_PIECE: usize = 24;
-const MOST_PIECE: usize = 250;
+pub(super) const MOST_PIECE: usize = 250;
 
 /// Latents that a unit needs beyond its own: how far back the decoder sees, and windows at both ends.
 const AROUND: usize = 64;
@@ -63,6 +65,14 @@ pub(crate) struct Staged {
     pub(crate) used: Vec<(PathBuf, Hash)>,
 }
 
+/// Frames of a piece of frames of this size, which networks take one by one or not.
+pub(crate) fn usual_piece([width, height]: [usize; 2], by_frame: bool) -> usize {
+    match by_frame {
+        true => MOST_PIECE,
+        false => (PIECE_PIXELS / width.saturating_mul(height).max(1)).clamp(LEAST_PIECE, MOST_PIECE),
+    }
+}
+
 /// True if a restoration can be cut into units: it has an input that can be read again, and a video file to write.
 pub(crate) fn takes_units(request: &Request, output: &Path) -> bool {
     is_video(output)
@@ -75,10 +85,9 @@ impl Staged {
     /// Gets a restoration ready.
     pub(crate) fn new(request: Request, output: PathBuf, context: &Context<'_, '_>) -> Result<Self, Error> {
         let Context { machine, control, report } = *context;
-        let how = &request.how;
+        let (how, began) = (&request.how, Instant::now());
         let room = &Room::of_run(machine, Some(&output));
-        let first = Some((how.models.is_upscaler(), report));
-        let mut site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, first)?;
+        let mut site = device::open(how, room, control, Some(report))?;
         let (_, disk) = how.limits.resolve(room)?;
         // What comes through a pipe is kept, and gets half of the disk.
         let piped = if is_pipe(&request.input) { disk / 2 } else { 0 };
@@ -89,16 +98,21 @@ impl Staged {
         let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
         let spool = Spool { folder: &site.spill.folder, most: piped };
         let allowed = how.limits.allowed(room)?;
-        let (opened, second) = match networks.upscaler() {
-            // It goes through a film once, so nothing of a pipe is kept.
-            Some(_) if is_pipe(&request.input) => {
-                (how.source.open(&request.input, allowed, &mut tools)?, None)
-            }
+        let (mut opened, second) = match networks.by_frame() {
+            // The film is gone through once, so nothing of a pipe is kept.
+            true if is_pipe(&request.input) => (how.source.open(&request.input, allowed, &mut tools)?, None),
             _ => how.source.open_twice(&request.input, allowed, &mut tools, &spool)?,
         };
         let by_units = takes_units(&request, &output);
+        if by_units && !networks.by_frame() {
+            let units = starts(opened.source.format(), request.units.cut.unit_frames);
+            opened.has_long_run_ups =
+                how.source.has_long_run_ups(opened.probe.as_ref(), &units, &mut tools)?;
+        }
         let to = (&request.target, Some(&*output));
         let mut film = Film::new(how, &opened, site, networks, threads, to, by_units)?;
+        (film.surroundings.began, film.surroundings.start) = (began, tools.start());
+        film.surroundings.unit_frames = request.units.cut.unit_frames as usize;
         let shown = film.shown();
         if how.look.finish.dither {
             film.recipe.finish.dither = Some(request.target.layout(&shown).depth);
@@ -128,6 +142,9 @@ impl Staged {
         Ok(stage)
     }
 }
+
+/// This program, as a plan pins it.
+pub(crate) const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("REMASTER_BUILD"));
 
 /// Whether the CPU folds weights with fused multiply-adds, for whatever device. Nothing else of it counts: sums of up to 512
 /// products, which is what the networks have, are added up in one go whatever the caches.
@@ -162,12 +179,12 @@ impl Staged {
         }
     }
 
-    /// The input once more, for what is compared with it. An upscaler goes through a film once.
+    /// The input once more, for what is compared with it. Who takes frames one by one goes through a film once.
     pub(crate) fn second(&mut self) -> Result<Option<Box<dyn FrameSource>>, Error> {
-        match (self.film.networks.upscaler(), self.second.take()) {
-            (Some(_), _) => Ok(None),
-            (None, Some(second)) => Ok(Some(second)),
-            (None, None) => Ok(Some(self.reopened()?)),
+        match (self.film.networks.by_frame(), self.second.take()) {
+            (true, _) => Ok(None),
+            (false, Some(second)) => Ok(Some(second)),
+            (false, None) => Ok(Some(self.reopened()?)),
         }
     }
 
@@ -178,13 +195,13 @@ impl Staged {
 
     /// What the restoration will take. The time is measured if no run told it before.
     pub(crate) fn planned(&self, report: &Reporter<'_>) -> FilmPlan {
-        let time = Estimate::before(&self.film, report);
+        let time = Estimate::before(&self.film, false, report);
         self.film.planned(&self.request.input, self.counted, time)
     }
 
-    /// Tells what will be done, and how long it takes.
-    pub(crate) fn announce(&self, report: &Reporter<'_>) {
-        self.film.announce(&self.request.input, self.counted, report);
+    /// Tells what will be done, and how long it takes. Returns that.
+    pub(crate) fn announce(&self, report: &Reporter<'_>) -> Option<Estimate> {
+        self.film.announce(&self.request.input, self.counted, report)
     }
 
     /// Ends the decoder that is not read from.
@@ -270,19 +287,16 @@ impl Staged {
     }
 
     /// Frames of a piece: what the decoder makes in a few minutes. Encoders start anew with each, so it follows from the
-    /// size of frames and not from how fast a machine is. An upscaler makes the longest one in less.
+    /// size of frames and not from how fast a machine is.
     pub(crate) fn piece_frames(&self, unit_frames: usize) -> usize {
-        let pixels = self.shown.width.saturating_mul(self.shown.height).max(1);
-        let frames = match self.film.networks.upscaler() {
-            Some(_) => MOST_PIECE,
-            None => (PIECE_PIXELS / pixels).clamp(LEAST_PIECE, MOST_PIECE),
-        };
+        let frames = usual_piece([self.shown.width, self.shown.height], self.film.networks.by_frame());
         frames.max(unit_frames.div_ceil(200))
     }
 
     /// Everything that decides the film.
     pub(crate) fn settings(&mut self, cut: &Cut, unit_frames: usize) -> Result<Settings, Error> {
-        let numerics = self.numerics(self.request.target.encoder_threads())?;
+        let mut numerics = self.result_class(self.request.target.encoder_threads())?;
+        numerics.sample = self.sample(&numerics.encoder)?;
         if !repeats(&numerics.encoder) && !cut.mix_devices {
             return Err(Error::Repeats { encoder: numerics.encoder });
         }
@@ -303,32 +317,41 @@ impl Staged {
         })
     }
 
-    /// What computes and encodes here.
-    pub(crate) fn numerics(&mut self, threads: u32) -> Result<ResultClass, Error> {
+    /// Hash of what the encoder makes of a few frames, if it repeats itself.
+    pub(crate) fn sample(&mut self, encoder: &str) -> Result<Option<Hash>, Error> {
+        if !repeats(encoder) {
+            return Ok(None);
+        }
         let about = (self.output.as_path(), &self.shown, self.probe.as_ref());
-        let target = &self.request.target;
-        let encoder = target.encoder(about.0, about.1, about.2).unwrap_or_default();
-        let sample = match repeats(&encoder) {
-            true => Some(Hash::of(&target.trial(self.tools.get()?, &encoder, about)?)),
-            false => None,
-        };
+        Ok(Some(Hash::of(&self.request.target.trial(self.tools.get()?, encoder, about)?)))
+    }
+
+    /// What computes and encodes here, without a sample of the encoder.
+    pub(crate) fn result_class(&mut self, threads: u32) -> Result<ResultClass, Error> {
+        let (path, probe) = (self.output.as_path(), self.probe.as_ref());
+        let encoder = self.request.target.encoder(path, &self.shown, probe).unwrap_or_default();
         let tiled = self.film.plans.iter().map(|plan| plan.how.describe());
         let tiling = self.request.how.limits.tiles().map(|_| tiled.collect::<Vec<_>>().join("; "));
-        let mut backend = self.film.site.backend.numerics();
+        let mut backend = match self.film.networks.kind {
+            // What finishes frames is the same on every machine.
+            NetworksKind::None => "no network".to_owned(),
+            _ => self.film.site.backend.numerics(),
+        };
         // Folded upsamplers round otherwise than their three steps.
         match self.film.site.build.collapse {
+            _ if matches!(self.film.networks.kind, NetworksKind::None) => {}
             false => backend += ", upsamplers in steps",
             true if !folds_fused() => backend += ", folded without FMA",
             true => {}
         }
         Ok(ResultClass {
-            program: concat!(env!("CARGO_PKG_VERSION"), " ", env!("REMASTER_BUILD")).into(),
+            program: PROGRAM.into(),
             backend,
             dtype: self.film.site.build.dtype.name().into(),
             tiling,
             ffmpeg: self.tools.get()?.identity(),
             encoder,
-            sample,
+            sample: None,
             threads,
         })
     }
@@ -336,7 +359,6 @@ impl Staged {
     /// The networks, by the hashes of their files.
     pub(crate) fn models(&self) -> Result<Vec<Model>, Error> {
         let [model, vae] = &self.film.networks.names;
-        let upscales = self.film.networks.upscaler().is_some();
         let file = |role: &str, path: &Path| {
             let name = path.to_string_lossy();
             let sha256 = match path.is_file() {
@@ -350,8 +372,10 @@ impl Staged {
             }
             Ok::<_, Error>(Model { role: role.into(), name: name.into(), sha256 })
         };
-        if upscales {
-            return Ok(vec![file(UPSCALER_ROLE, Path::new(model))?]);
+        match &self.film.networks.kind {
+            NetworksKind::Upscaler(_) => return Ok(vec![file(UPSCALER_ROLE, Path::new(model))?]),
+            NetworksKind::None => return Ok(vec![file("transformer", Path::new(model))?]),
+            NetworksKind::Diffusion(_) => {}
         }
         let mut models = vec![file("transformer", Path::new(model))?, file("vae", Path::new(vae))?];
         if let Some(text) = &self.film.networks.text {

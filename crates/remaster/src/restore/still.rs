@@ -7,6 +7,7 @@ use remaster_media::{MediaError, is_still, place};
 use remaster_picture::{Frame, StillInfo, png, resize};
 use serde::{Deserialize, Serialize};
 
+use super::device;
 use super::few::FewFrames;
 use super::networks::Networks;
 use crate::destination::check_file;
@@ -17,7 +18,6 @@ use crate::media::{Lazy, is_pipe};
 use crate::plan::threads;
 use crate::request::{Restoration, check_input};
 use crate::seconds;
-use crate::site::Site;
 
 /// A frame of a film, to look at before or beside its restoration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,7 @@ pub struct StillRequest {
 
 /// Pictures of a frame that were made.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct StillOutcome {
     /// Of both pictures.
     pub width: usize,
@@ -78,8 +79,7 @@ impl Prepare for StillRequest {
         let Some(after) = self.after.clone() else {
             return Ok(Job::new(Known::default(), move |_| self.write(&frame, &self.before)));
         };
-        let first = Some((how.models.is_upscaler(), report));
-        let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, first)?;
+        let site = device::open(how, room, control, Some(report))?;
         let networks = Networks::open(&how.models, &site)?;
         report.started("frames", site.about(&networks.names[0], &self.input.display(), &after));
         let mut few = FewFrames::new(how, opened, vec![frame], site, networks, threads, &after)?;

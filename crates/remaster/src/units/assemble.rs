@@ -1,7 +1,6 @@
 //! Joins units into the film.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use crate::destination;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::job::{Context, Job, Known, Prepare};
+use crate::machine::producers;
 use crate::media::{Lazy, Programs, Target};
 use crate::numbers::count;
 
@@ -148,8 +148,12 @@ fn again(goal: &Goal<'_>) -> PathBuf {
 }
 
 fn same_bytes(a: &Path, b: &Path) -> io::Result<bool> {
-    let [mut a, mut b] = [File::open(a)?, File::open(b)?];
-    if !b.metadata()?.is_file() || a.metadata()?.len() != b.metadata()?.len() {
+    // A folder or a pipe is no film.
+    if !b.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let [mut a, mut b] = [remaster_disk::read_named(a)?, remaster_disk::read_named(b)?];
+    if a.metadata()?.len() != b.metadata()?.len() {
         return Ok(false);
     }
     let (mut left, mut right) = (vec![0; BLOCK], vec![0; BLOCK]);
@@ -199,6 +203,7 @@ pub struct AssembleRequest {
 
 /// A film that was joined.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Assembled {
     /// What was written.
     pub output: String,
@@ -224,6 +229,7 @@ impl Prepare for AssembleRequest {
 
     fn prepare(self, &Context { machine, control, .. }: &Context<'_, '_>) -> Result<Self::Job, Error> {
         let (journal, plan) = make::open(store(&self.plan, machine)?)?;
+        producers::distrust(&journal, machine)?;
         let (input, output) = (&self.input, &self.output);
         // Whoever joined this plan may have been killed when the film was in its place: what is there is compared.
         destination::check_frames(output, &[input], true)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use remaster_media::spawn_tied;
 use serde::Deserialize;
 
-use super::crew::{Crew, Failure, Task};
 use super::members::Member;
+use super::scheduler::{Failure, Scheduler, Task};
 use super::state::State;
 use super::todo::Todo;
 use crate::control::lock;
@@ -31,6 +31,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What all children together get to clean up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The signal with which a system ends a process that cannot object.
+#[cfg(unix)]
+const KILLED: i32 = 9;
+
 /// Children that run, by the number of their device; the interrupt ends them.
 type Running = Arc<Mutex<BTreeMap<usize, Child>>>;
 
@@ -40,6 +44,8 @@ enum Said {
     Began,
     /// So many frames of a phase, by its number, are done.
     Frames(usize, usize),
+    /// So many frames of its unit would not be lost.
+    Saved(usize),
     Warning(String),
     Ended(Result<(), Failure>),
 }
@@ -50,31 +56,33 @@ pub mod told {
     pub const PAUSE: u8 = b'p';
     /// To go on.
     pub const RESUME: u8 = b'r';
-    /// To stop behind the segment at work.
+    /// To stop as soon as the work is saved.
     pub const STOP: u8 = b's';
 }
 
 /// Does units on all devices; `reached` frames are done.
 pub(super) fn run(
     (stage, state): (&Staged, &State),
-    (worker, members): (&WorkerProgram, &[Member]),
+    (worker, members, scheduler): (&WorkerProgram, &[Member], &mut Scheduler),
     (units, reached): (Vec<Todo>, usize),
     report: &Reporter<'_>,
 ) -> Result<(), Error> {
     let running = Running::default();
     let on_exit = Arc::clone(&running);
     let _pending = stage.control.on_abort(move || end_all(&on_exit));
-    let local = &stage.request.units;
     let (tell, heard) = channel();
+    scheduler.add(units.iter().map(|todo| todo.unit));
     let dispatcher = Dispatcher {
         stage,
         state,
         worker,
         members,
-        crew: Crew::new(&local.devices, units.iter().map(|todo| todo.unit).collect(), local.keep_going),
+        scheduler,
         seen: units.iter().map(|todo| (todo.unit, PHASES.map(|_| todo.adopted))).collect(),
         units: units.into_iter().map(|todo| (todo.unit, todo)).collect(),
         reached: PHASES.map(|_| reached),
+        before: reached,
+        saved: BTreeMap::new(),
         running: Arc::clone(&running),
         tell,
         at: BTreeMap::new(),
@@ -109,11 +117,14 @@ struct Dispatcher<'a> {
     state: &'a State,
     worker: &'a WorkerProgram,
     members: &'a [Member],
-    crew: Crew,
+    scheduler: &'a mut Scheduler,
     units: BTreeMap<u32, Todo>,
     /// Frames that are done, by phase: of all units, and of each. What is made twice counts once.
     reached: [usize; PHASES.len()],
     seen: BTreeMap<u32, [usize; PHASES.len()]>,
+    /// Frames that were there before, and those that were saved of each unit since.
+    before: usize,
+    saved: BTreeMap<u32, usize>,
     running: Running,
     tell: Sender<(usize, Said)>,
     /// What each device does, whether it began, and when it was heard last.
@@ -138,13 +149,13 @@ impl Dispatcher<'_> {
             }
             let mut free = !stopping && !waiting;
             while free {
-                let next = self.crew.next();
+                let next = self.scheduler.next();
                 free = next.is_some();
                 if let Some((device, task)) = next {
                     self.start(device, task, report)?;
                 }
             }
-            if !self.crew.is_busy() && (stopping || !self.crew.has_more()) {
+            if !self.scheduler.is_busy() && (stopping || !self.scheduler.has_more()) {
                 break;
             }
             match heard.recv_timeout(LOOK) {
@@ -152,7 +163,7 @@ impl Dispatcher<'_> {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
-        if self.crew.has_more() { Err(Error::Until) } else { Ok(()) }
+        if self.scheduler.has_more() { Err(Error::Until) } else { Ok(()) }
     }
 
     /// Tells all children something. Who cannot be told any more is ending.
@@ -180,6 +191,12 @@ impl Dispatcher<'_> {
                     report.advance_elsewhere(PHASES[phase], new, busy);
                 }
             }
+            Said::Saved(frames) => {
+                if let Some(todo) = self.units.get(&unit) {
+                    self.saved.insert(unit, frames.min(todo.frames).saturating_sub(todo.adopted));
+                    self.save(report);
+                }
+            }
             Said::Warning(text) => {
                 if !self.warned.contains(&text) {
                     report.warn(&text);
@@ -192,25 +209,44 @@ impl Dispatcher<'_> {
                     self.count(unit, phase, usize::MAX);
                     report.reach(name, self.reached[phase]);
                 }
+                if let Some(todo) = self.units.get(&unit) {
+                    self.saved.insert(unit, todo.frames - todo.adopted);
+                    self.save(report);
+                }
                 self.at.remove(&device);
-                self.crew.done(device);
+                self.scheduler.done(device);
             }
             Said::Ended(Err(failure)) => {
                 let began = *began;
                 self.at.remove(&device);
-                let stopped = failure.class == Some(Class::Stopped);
+                let stopped = failure.class == Class::Stopped;
                 if stopped && !stopping {
                     // Ctrl-C reaches all processes of a terminal, this one maybe a moment later.
                     std::thread::sleep(2 * LOOK);
                 }
                 if stopped && (stopping || self.stage.control.is_cancelled()) {
-                    self.crew.stopped(device);
+                    self.scheduler.stopped(device);
                 } else {
-                    report.warn(self.crew.failed(device, Failure { began, ..failure })?);
+                    let reaction = self.scheduler.failed(device, Failure { began, ..failure })?;
+                    reaction.warning.iter().for_each(|warning| report.warn(warning));
+                    reaction.end.into_iter().for_each(|device| self.end(device));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Tells what is saved of all units together.
+    fn save(&self, report: &Reporter<'_>) {
+        let frames = self.before + self.saved.values().sum::<usize>();
+        report.phases().iter().for_each(|phase| report.save(phase, frames));
+    }
+
+    /// Ends a child whose work is not used. The thread that listens to it hears of that.
+    fn end(&self, device: usize) {
+        if let Some(child) = lock(&self.running).get_mut(&device) {
+            let _ = child.kill();
+        }
     }
 
     /// Counts the frames of a unit's phase that are new.
@@ -283,7 +319,7 @@ impl Dispatcher<'_> {
         words.extend(how.source.scripts.allow(&request.input).then(|| "--script".into()));
         words.extend(how.source.filters.as_ref().map(|filters| word("--vf", filters.text())));
         words.extend(request.target.encoder.as_ref().map(|encoding| word("--video", encoding.text())));
-        words.extend(matches!(task, Task::Leave { .. }).then(|| "--leave".into()));
+        words.extend(matches!(task, Task::PassThrough { .. }).then(|| "--leave".into()));
         words
     }
 }
@@ -299,6 +335,8 @@ struct Line {
     phase: String,
     #[serde(default)]
     done: usize,
+    #[serde(default)]
+    frames: usize,
     #[serde(default)]
     text: String,
 }
@@ -322,6 +360,7 @@ fn follow(stderr: ChildStderr, tell: &dyn Fn(Said)) {
                     tell(Said::Frames(phase, line.done));
                 }
             }
+            "saved" => tell(Said::Saved(line.frames)),
             "warning" => tell(Said::Warning(line.text)),
             _ => {}
         }
@@ -339,7 +378,7 @@ struct Document {
 
 /// Waits for a child that says no more. One that is gone was ended elsewhere.
 fn ended(running: &Running, device: usize, result: &[u8]) -> Result<(), Failure> {
-    let gone = |reason: String| Failure { reason, ..Failure::default() };
+    let gone = |reason: String| Failure { class: Class::Device, kind: String::new(), reason, began: false };
     let status = loop {
         let mut running = lock(running);
         let child = running.get_mut(&device).ok_or_else(|| gone("it was ended".into()))?;
@@ -358,7 +397,23 @@ fn ended(running: &Running, device: usize, result: &[u8]) -> Result<(), Failure>
         return Ok(());
     }
     let Document { error, kind } = serde_json::from_slice(result).unwrap_or_default();
-    let reason = if error.is_empty() { format!("its process ended with {status}") } else { error };
+    let class = class_of(status);
+    let reason = match (error.is_empty(), class) {
+        (false, _) => error,
+        (true, Class::Memory) => format!(
+            "its process was killed ({status}), as systems do that run out of memory; use a smaller --ram or fewer devices"
+        ),
+        (true, _) => format!("its process ended with {status}"),
+    };
+    Err(Failure { class, kind, reason, began: false })
+}
+
+/// How a process failed. Systems that are out of memory kill processes; what else ends one by a signal is a driver that crashed.
+fn class_of(status: ExitStatus) -> Class {
+    #[cfg(unix)]
+    if std::os::unix::process::ExitStatusExt::signal(&status) == Some(KILLED) {
+        return Class::Memory;
+    }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Err(Failure { class: code.and_then(Class::of_exit_code), kind, reason, began: false })
+    code.and_then(Class::of_exit_code).unwrap_or(Class::Device)
 }

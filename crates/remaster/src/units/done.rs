@@ -20,7 +20,10 @@ use crate::restore::{UPSCALER_ROLE, names};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It is there, of the same input, settings and networks, as it was written.
-    Done,
+    Done {
+        /// Its frames.
+        frames: usize,
+    },
     /// Something else is there.
     Other,
     /// Nothing says what it is.
@@ -59,7 +62,7 @@ pub(crate) fn standing(
     match left.is_empty() || request.units.keep_going {
         true => {
             forget(film, &request.units, machine);
-            Ok(Standing::Done)
+            Ok(Standing::Done { frames: manifest.frames })
         }
         false => Err(Error::NotRestored { path: film.to_owned(), units: ranges(&left) }),
     }
@@ -77,7 +80,8 @@ fn uses(request: &Request, made: &[Model], machine: &Machine, control: &Control)
     let found = || installed_text(models.folder.as_deref(), Path::new(&model), machine).ok();
     let text = models.text.clone().or_else(found).map(|text| text.display().to_string());
     let named = models.text.is_some();
-    let roles = [("transformer", Some(model)), ("vae", Some(vae)), ("text", text)];
+    let vae = (!models.has_no_network()).then_some(vae);
+    let roles = [("transformer", Some(model)), ("vae", vae), ("text", text)];
     for (role, name) in roles {
         let made = made.iter().find(|model| model.role == role);
         let (made, name) = match (made, name) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use remaster_compute::ComputeError;
 use remaster_engine::Event;
+use remaster_media::MediaError;
 use remaster_units::UnitsError;
 
 use crate::device::Device;
@@ -44,10 +45,13 @@ pub(super) fn at_work(device: &Device, limits: &Limits, unit: u32, leave: bool) 
     match kind.as_str() {
         "unit" if place == unit.to_string() && !leave => {
             let reason = format!("it has ram {:?}", limits.ram);
-            Err(UnitsError::Plan { reason }.into())
+            Err(MediaError::Damaged { path, frame: 0, reason }.into())
         }
         _ if !device.starts_with(&place) => Ok(()),
         "device" => gone(device),
+        "wrong" => {
+            Err(ComputeError::DeviceWrong { device: device.into(), reason: "conv is off".into() }.into())
+        }
         "abort" => std::process::abort(),
         "usage" => Err(Error::NoEffect { flag: "--no-such-thing", what: "a unit" }),
         "damage" => Err(Error::Verify { path, reason: "it is damaged".into() }),

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::path::Path;
 
-use remaster_media::{Format, FrameSource, MediaError, Probe, TimeBase};
-use remaster_picture::Frame;
+use remaster_media::{FrameSource, MediaError, Probe, TimeBase};
 
+use super::cursors::Cursors;
 use crate::error::Error;
 use crate::media::{Lazy, Source};
 
@@ -19,6 +19,8 @@ pub(super) struct FrameOpener<'a> {
     /// Number of the first frame that is read, and when it is shown if that is known.
     pub(super) first: usize,
     pub(super) anchor: Option<i64>,
+    /// Decoders of earlier units.
+    pub(super) cursors: Cursors,
 }
 
 impl FrameOpener<'_> {
@@ -33,43 +35,14 @@ impl FrameOpener<'_> {
             Error::Interrupted => MediaError::Cancelled,
             error => MediaError::Broken { what: "the input", reason: error.to_string() },
         };
-        let (mut source, first) = match self.anchor {
+        let open = || match self.anchor {
             Some(anchor) => {
                 let at = (self.clock, anchor);
-                (self.source.open_at(self.path, self.probe, at, tools).map_err(failed)?, self.first)
+                Ok((self.source.open_at(self.path, self.probe, at, tools).map_err(failed)?, self.first))
             }
             // It fitted when it was opened first; what is free now says nothing.
-            None => (self.source.open(self.path, u64::MAX, tools).map_err(failed)?.source, 0),
+            None => Ok((self.source.open(self.path, u64::MAX, tools).map_err(failed)?.source, 0)),
         };
-        let mut frame = Frame::new(0, 0, 3);
-        for _ in first..frames.start {
-            if source.next(&mut frame)?.is_none() {
-                return Err(MediaError::Broken {
-                    what: "the input",
-                    reason: "it has fewer frames than planned".into(),
-                });
-            }
-        }
-        Ok(Box::new(Counted { source, left: frames.len() }))
-    }
-}
-
-/// So many frames of a source.
-struct Counted {
-    source: Box<dyn FrameSource>,
-    left: usize,
-}
-
-impl FrameSource for Counted {
-    fn format(&self) -> &Format {
-        self.source.format()
-    }
-
-    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        self.source.next(frame)
+        self.cursors.open(frames.start, frames.len(), open)
     }
 }

@@ -10,17 +10,19 @@ use remaster_units::{FilmPlan, First, Manifest, Settings, UnitsError};
 
 use super::disks::Disks;
 use super::members::Member;
+use super::scheduler::Scheduler;
 use super::state::State;
 use super::todo::{Todo, frames_of};
 use super::worker::{Pace, Treatment, Worker};
 use super::{assemble, children, make};
 use crate::control::Control;
-use crate::error::{Class, Error};
+use crate::error::{Blame, Error};
 use crate::event::{Event, PHASES, Reporter};
 use crate::machine::host::Machine;
+use crate::machine::producers;
 use crate::numbers::grouped;
-use crate::outcome::FilmOutcome;
-use crate::request::Units;
+use crate::outcome::{Estimate, FilmOutcome};
+use crate::request::{Units, checkpoint_of_frames};
 use crate::restore::Staged;
 use crate::worker::WorkerProgram;
 
@@ -71,12 +73,15 @@ impl LocalFilm {
         let there = !overwrite && output.symlink_metadata().is_ok();
         super::tidy(stage.machine(), []);
         if units.restart && is_there(&folder) {
-            State::take(folder.clone())?.remove();
+            State::take(folder.clone())?.restart()?;
         }
         let left = match is_there(&folder) {
             true => State::take(folder.clone())?.resume(&settings, report)?,
             false => None,
         };
+        if let Some((_, journal, _)) = &left {
+            producers::distrust(journal, stage.machine())?;
+        }
         if let Some((_, _, plan)) = &left
             && !is_same(&plan.settings, &stage.request.input, &stage.control)?
         {
@@ -104,13 +109,16 @@ impl LocalFilm {
         if fresh {
             make::declare(&stage, report);
         }
-        stage.announce(report);
+        let time = stage.announce(report);
         let early = early_disks(&stage);
         let (state, journal, plan) = match left {
             Some(left) => left,
             None => {
                 // The folder is made when there is something to keep.
                 let plan = make::plan(&mut stage, settings, report)?;
+                if !members.is_empty() {
+                    report.notes(make::apart_note(&mut stage, &plan)?.as_slice());
+                }
                 let state = early.waited_for(report, || State::take(folder.clone()))?;
                 let journal = early.waited_for(report, || make::put(state.empty_store()?, &plan))?;
                 (state, journal, plan)
@@ -118,11 +126,19 @@ impl LocalFilm {
         };
         // Units open the film where they begin.
         stage.close();
-        let kept = format!(
-            "unfinished work is kept in {}; run the same command again to resume",
-            state.folder.display()
-        );
-        stage.control.note_on_abort(Some(kept.clone()));
+        if !Estimate::is_short(&stage.film) {
+            let (longest, every) =
+                (plan.piece_frames.min(plan.frames), checkpoint_of_frames(stage.request.units.checkpoint));
+            let each = time.map(|time| time.seconds_per_frame);
+            report.notes(stage.film.cost_of_a_stop((longest, each), every, &state.folder).as_slice());
+        }
+        report.film(plan.frames, stage.shown.rate);
+        let (folder, saved) = (state.folder.display().to_string(), report.saved());
+        let kept = move || {
+            let saved = saved().map_or(String::new(), |saved| format!(", {saved}"));
+            format!("unfinished work is kept in {folder}{saved}; run the same command again to resume")
+        };
+        stage.control.note_on_abort(Some(Box::new(kept.clone())));
         let work = Run { state: &state, journal: &journal, plan: &plan, fresh, worker, members: &members };
         let done = work.film(&mut stage, report);
         stage.control.note_on_abort(None);
@@ -140,7 +156,7 @@ impl LocalFilm {
                     drop(journal);
                     state.remove();
                 } else {
-                    report.say(kept);
+                    report.say(kept());
                 }
                 Err(error)
             }
@@ -206,12 +222,12 @@ impl Run<'_> {
         if !self.fresh {
             report.say(format_args!("resuming at frame {} of {}", grouped(reached), grouped(plan.frames)));
         }
-        for phase in PHASES {
-            report.phase(phase, Some(plan.frames));
-            report.reach(phase, reached);
-        }
+        PHASES.into_iter().for_each(|phase| report.phase(phase, Some(plan.frames)));
+        report.reach_all(reached);
         report.emit(Event::Pausable);
         let (mut total, mut rounds) = (Done::default(), ROUNDS);
+        let devices = self.members.iter().map(Member::named).collect();
+        let mut scheduler = Scheduler::new(devices, stage.request.units.keep_going);
         let joined = loop {
             rounds -= 1;
             if stage.request.units.devices.is_empty() {
@@ -221,7 +237,7 @@ impl Run<'_> {
             } else {
                 // The longest first, so that none is left for the end.
                 todo.sort_by_key(|todo| std::cmp::Reverse(todo.frames - todo.adopted));
-                let (work, workers) = ((&*stage, self.state), (self.worker, self.members));
+                let (work, workers) = ((&*stage, self.state), (self.worker, self.members, &mut scheduler));
                 children::run(work, workers, (todo, reached), report)?;
             }
             match self.join(stage, report) {
@@ -236,6 +252,7 @@ impl Run<'_> {
         };
         stage.film.notes.extend(joined.notes);
         stage.film.left = joined.left;
+        stage.film.manifest = joined.manifest;
         let mut shots = Vec::new();
         for planned in &plan.units {
             let starts = planned.unit.shots.iter().filter(|shot| shot.range.made.start == 0);
@@ -269,6 +286,8 @@ impl Run<'_> {
 
     /// Joins what is done into the film.
     fn join(&self, stage: &mut Staged, report: &Reporter<'_>) -> Result<assemble::Joined, Error> {
+        // Another run on one of its devices may have found it wrong.
+        producers::distrust(self.journal, stage.machine())?;
         let request = &stage.request;
         let scratch = self.state.scratch();
         let folders = [scratch.as_path(), place::parent(&stage.output)];
@@ -306,23 +325,25 @@ impl Run<'_> {
         };
         let mut worker = Worker::new(stage, (self.journal, self.plan), pace);
         for Todo { unit, frames, adopted } in todo {
-            match worker.unit(unit, Treatment::Restore, report) {
+            // Nothing is begun that would have to be stopped at once.
+            if control.should_stop() {
+                return Err(Error::Until);
+            }
+            let this = (unit, reached - adopted);
+            match worker.unit(this, Treatment::Restore, report) {
                 Ok(_) => {}
                 Err(error) if error.is_stop() && control.should_stop() => return Err(Error::Until),
-                Err(error) if units.keep_going && can_be_left(&error) => {
-                    worker.unit(unit, Treatment::PassThrough, report)?;
+                Err(error) if units.keep_going && error.blame() == Blame::Input => {
+                    worker.unit(this, Treatment::PassThrough, report)?;
                     report.warn(format!("unit {unit} failed and keeps its input frames: {error}"));
                 }
                 Err(error) => return Err(error),
             }
             // Frames that were in the store are not made again.
             reached += frames - adopted;
-            PHASES.into_iter().for_each(|phase| report.reach(phase, reached));
-            if control.should_stop() {
-                return Err(Error::Until);
-            }
+            report.reach_all(reached);
         }
-        Ok(worker.total)
+        if control.should_stop() { Err(Error::Until) } else { Ok(worker.total) }
     }
 }
 
@@ -330,30 +351,5 @@ impl Run<'_> {
 fn say_damage(damaged: &[Damage], report: &Reporter<'_>) {
     for damage in damaged {
         report.warn(format!("{damage}; unit {} is done again", damage.unit));
-    }
-}
-
-/// Whether a film can go on without the unit that failed so: its frames cannot be read or restored. What ends every other
-/// unit, too, as a device that is gone, ends the run, so that no film is passed through for want of what restores it.
-fn can_be_left(error: &Error) -> bool {
-    error.class() == Class::Input
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use remaster_compute::ComputeError;
-    use remaster_media::MediaError;
-
-    #[test]
-    fn a_film_is_not_passed_through_for_want_of_a_device_memory_or_disk() {
-        let gone = ComputeError::DeviceLost { device: "vulkan:0".into(), reason: "reset".into() };
-        let full = Error::Full { folder: "/tmp".into() };
-        let wrong = Error::NoEffect { flag: "--x", what: "a unit" };
-        for error in [gone.into(), full, wrong, Error::Interrupted] {
-            assert!(!can_be_left(&error), "{error}");
-        }
-        let damaged = MediaError::Broken { what: "the film", reason: "frame 7".into() };
-        assert!(can_be_left(&damaged.into()));
     }
 }

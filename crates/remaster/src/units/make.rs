@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use remaster_store::{Hash, Journal, Store};
-use remaster_units::{FilmPlan, Input, Settings, Survey, UnitsError, read_all, survey};
+use remaster_units::{FilmPlan, Input, Settings, Survey, UnitPlan, UnitsError, read_all, survey};
 
 use crate::error::Error;
 use crate::event::Reporter;
+use crate::media::UnitStart;
 use crate::restore::Staged;
 
 /// The phase in which the film is looked through.
@@ -74,6 +75,20 @@ fn scanned(stage: &mut Staged, report: &Reporter<'_>) -> Result<Survey, Error> {
     let found = survey(source, &stage.film.recipe.cuts, &mut each)?;
     report.late(&stage.late, &mut stage.film.notes);
     Ok(found)
+}
+
+/// Returns what a person should know before units of the film are done apart, each by a process of its own.
+pub(super) fn apart_note(stage: &mut Staged, plan: &FilmPlan) -> Result<Option<String>, Error> {
+    let (windows, back) = (&stage.film.recipe.sampling.windows, stage.film.look_back());
+    let shown = |planned: &UnitPlan| plan.time_base.seconds(planned.anchor.unwrap_or(0));
+    let origin = plan.units.first().map_or(0.0, shown);
+    let start = |planned: &UnitPlan| UnitStart {
+        frame: planned.unit.read(windows, back).start,
+        seconds: shown(planned) - origin,
+    };
+    let units: Vec<UnitStart> = plan.units.iter().map(start).collect();
+    let Staged { request, probe, tools, .. } = stage;
+    request.how.source.run_up_note(probe.as_ref(), &units, tools)
 }
 
 /// Puts a plan into a store.

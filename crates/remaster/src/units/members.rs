@@ -5,8 +5,9 @@ use std::path::Path;
 
 use remaster_compute::Backend;
 
+use super::scheduler::Named;
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{Blame, Error};
 use crate::event::Reporter;
 use crate::limits::{Amount, Room, process};
 use crate::machine::devices::{has_memory, vram_allowed};
@@ -18,6 +19,8 @@ use crate::worker::word;
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     name: String,
+    /// Its card and driver, if it is a GPU.
+    card: Option<u64>,
     ram: u64,
     disk: u64,
     /// Threads of a CPU.
@@ -27,6 +30,10 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    pub(super) fn named(&self) -> Named {
+        Named { name: self.name.clone(), card: self.card }
+    }
+
     /// Options of its process. `share` is what an attempt gets of the memory; units are cut for the disk.
     pub(super) fn words(&self, share: impl Fn(u64) -> u64) -> Vec<OsString> {
         let mut words = vec![
@@ -46,6 +53,48 @@ pub(crate) fn check(names: &[String], device: &Device, machine: &Machine) -> Res
     names.iter().try_for_each(|name| named(name).find(machine).map(drop))
 }
 
+/// A device, and a word that is the same for devices with the same results.
+type Opened = (Backend, String);
+
+/// The devices of a request by name, and how each computes. Those that computed wrong numbers are left out, unless there is no
+/// other.
+fn opened(
+    request: &Request,
+    machine: &Machine,
+    report: &Reporter<'_>,
+) -> Result<(Vec<String>, Vec<Opened>), Error> {
+    let how = &request.how;
+    let (mut names, mut found, mut refused) = (Vec::new(), Vec::new(), None);
+    for name in &request.units.devices {
+        let device = Device { name: Some(name.clone()), threads: None, ..how.device.clone() };
+        if how.models.has_no_network() {
+            names.push(name.clone());
+            found.push((device.find(machine)?, "no network".into()));
+            continue;
+        }
+        let backend = device.settle(machine).and_then(|device| {
+            let backend = device.tuned_backend(how.models.is_upscaler(), machine, report)?;
+            let class = format!("{}, {}", backend.numerics(), device.dtype().name());
+            Ok((backend, class))
+        });
+        match backend {
+            Ok(backend) => {
+                names.push(name.clone());
+                found.push(backend);
+            }
+            Err(error) if error.blame() == Blame::WrongDevice => {
+                report.warn(&error);
+                refused = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match refused {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok((names, found)),
+    }
+}
+
 /// A restoration that is planned for its devices: on the first of them, with the share that each gets. Devices whose
 /// results differ are refused.
 pub(crate) fn shared(
@@ -54,15 +103,8 @@ pub(crate) fn shared(
     machine: &Machine,
     report: &Reporter<'_>,
 ) -> Result<(Request, Vec<Member>), Error> {
-    let (how, names) = (&request.how, &request.units.devices);
-    let mut found: Vec<(Backend, String)> = Vec::new();
-    for name in names {
-        let device = Device { name: Some(name.clone()), threads: None, ..how.device.clone() };
-        let device = device.settle(machine)?;
-        let backend = device.tuned_backend(how.models.is_upscaler(), machine, report)?;
-        let class = format!("{}, {}", backend.numerics(), device.dtype().name());
-        found.push((backend, class));
-    }
+    let how = &request.how;
+    let (names, found) = opened(request, machine, report)?;
     let differ = |(_, class): &&(Backend, String)| found.first().is_some_and(|(_, first)| class != first);
     if let Some(other) = found.iter().position(|it| differ(&it)).filter(|_| !request.units.cut.mix_devices) {
         let named = |i: usize| format!("{} ({})", names[i], found[i].1);
@@ -90,9 +132,10 @@ pub(crate) fn shared(
         };
         let same = names.iter().filter(|other| *other == name).count().max(1) as u64;
         let vram = vram_allowed(how.limits.vram, backend)?.map(|bytes| bytes / same);
-        members.push(Member { name: name.clone(), ram, disk, threads, vram });
+        members.push(Member { name: name.clone(), card: card(backend), ram, disk, threads, vram });
     }
     let mut shared = request.clone();
+    shared.units.devices = names.clone();
     let first = members.first();
     let threads = first.and_then(|member| member.threads).and_then(|n| u16::try_from(n).ok());
     shared.how.device = Device { name: names.first().cloned(), threads, ..how.device.clone() };
@@ -102,14 +145,29 @@ pub(crate) fn shared(
     Ok((shared, members))
 }
 
+/// What a verdict on a device is about.
+fn card(backend: &Backend) -> Option<u64> {
+    match backend {
+        #[cfg(feature = "gpu")]
+        Backend::Gpu(device) => Some(device.fingerprint),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_attempt_with_less_memory_has_less_of_every_memory() {
-        let card =
-            Member { name: "vulkan:0".into(), ram: 8 << 30, disk: 64, threads: None, vram: Some(4 << 30) };
+        let card = Member {
+            name: "vulkan:0".into(),
+            card: None,
+            ram: 8 << 30,
+            disk: 64,
+            threads: None,
+            vram: Some(4 << 30),
+        };
         let words = |member: &Member, share: fn(u64) -> u64| {
             let words = member.words(share);
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

@@ -2,7 +2,7 @@
 
 mod assemble;
 mod children;
-mod crew;
+mod cursors;
 mod disks;
 mod done;
 mod farm;
@@ -14,9 +14,11 @@ mod make;
 mod members;
 pub mod pinned;
 mod run;
+mod scheduler;
 mod state;
 mod status;
 mod todo;
+mod typed;
 mod uncut;
 mod verify;
 mod worker;

@@ -31,7 +31,7 @@ pub fn of(how: &Restoration, target: &Target) -> Result<Pinned, Error> {
         input_noise: share(look.input_noise)?,
         latent_noise: share(look.latent_noise)?,
         strength: share(look.finish.strength)?,
-        color: look.finish.color(how.models.is_upscaler()),
+        color: look.finish.color(how.models.by_frame()),
         color_pool: look.finish.color_pool,
         dither: look.finish.dither,
         resolution: how.size.asked(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use remaster_media::place::Scratch;
 use remaster_store::{Journal, JournalError};
-use remaster_units::{FilmPlan, First, Outcome, UnitsError};
+use remaster_units::{FilmPlan, First, Outcome, ResultClass, UnitsError};
 use serde::Serialize;
 
 use super::pinned::{self, Repeated};
@@ -21,10 +21,11 @@ use crate::event::{PHASES, Reporter};
 use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::Limits;
 use crate::machine::host::Machine;
+use crate::machine::producers;
 use crate::media::{Programs, Scripts};
 use crate::models;
 use crate::request::{Request, Shots};
-use crate::restore::{Staged, UPSCALER_ROLE};
+use crate::restore::{PROGRAM, Staged, UPSCALER_ROLE};
 
 /// Units of a plan to do, on whatever machine this is.
 #[derive(Clone, Debug)]
@@ -83,6 +84,7 @@ pub struct OwnModels {
 
 /// Units that were done.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct UnitsDone {
     /// Where the plan is.
     pub plan: String,
@@ -109,6 +111,7 @@ impl Prepare for UnitsRequest {
         super::faults::at_start(&self.device)?;
         let began = Instant::now();
         let (journal, plan) = make::open(store(&self.plan, context.machine)?)?;
+        producers::distrust(&journal, context.machine)?;
         let near = [self.temp.as_deref(), self.limits.spill.as_deref(), plan.output().parent()];
         tidy(context.machine, near.into_iter().flatten());
         let units = journal.plan().units();
@@ -124,7 +127,11 @@ impl Prepare for UnitsRequest {
         };
         let (name, tried) = (self.plan.to_string_lossy().into_owned(), !todo.is_empty());
         let mut result = UnitsDone { plan: name, elsewhere, tried, ..UnitsDone::default() };
-        let mut stage = if tried { Some(self.staged(&plan, context)?) } else { None };
+        let mut stage = match tried {
+            true => Some(self.staged(&plan, context)?),
+            // Another film is a mistake, whatever is left to do.
+            false => plan.settings.input.check(&self.input).map(|()| None)?,
+        };
         let known = stage.as_ref().map_or_else(Known::default, |stage| stage.film.known(None));
         let prepared = began.elapsed();
         Ok(Job::new(known, move |report| {
@@ -141,6 +148,10 @@ impl Prepare for UnitsRequest {
 impl UnitsRequest {
     /// The restoration that was planned, ready on this machine.
     fn staged(&self, plan: &FilmPlan, context: &Context<'_, '_>) -> Result<Staged, Error> {
+        // No process is started for a plan of another program.
+        let pinned = &plan.settings.numerics;
+        let here = ResultClass { program: PROGRAM.into(), ..pinned.clone() };
+        pinned.check(&here, plan.settings.mix)?;
         let planned = as_planned(plan, self, context.machine)?;
         plan.settings.input.check(&planned.input)?;
         let mut stage = Staged::new(planned, plan.output().to_owned(), context)?;
@@ -164,10 +175,10 @@ fn todo_units(
     let all = todo.iter().map(|todo| todo.frames).sum();
     let mut reached = todo.iter().map(|todo| todo.adopted).sum();
     report.only(stage.film.phases());
-    for phase in PHASES {
-        report.phase(phase, Some(all));
-        report.reach(phase, reached);
-    }
+    report.plan(stage.film.total.ram(), &stage.film.weights());
+    report.film(all, stage.shown.rate);
+    PHASES.into_iter().for_each(|phase| report.phase(phase, Some(all)));
+    report.reach_all(reached);
     let folder = request.temp.clone().unwrap_or_else(|| stage.film.site.spill.folder.clone());
     let scratch = Scratch::new(Some(&folder)).map_err(Error::writing(&folder))?;
     let pace = Pace {
@@ -181,7 +192,7 @@ fn todo_units(
     for Todo { unit, frames, adopted } in todo {
         #[cfg(debug_assertions)]
         super::faults::at_work(&request.device, &request.limits, unit, request.leave)?;
-        match worker.unit(unit, treatment, report)? {
+        match worker.unit((unit, reached - adopted), treatment, report)? {
             Outcome::Done { frames: made } => {
                 result.done.push(unit);
                 result.frames += made;
@@ -189,7 +200,7 @@ fn todo_units(
             Outcome::Elsewhere => result.elsewhere.push(unit),
         }
         reached += frames - adopted;
-        PHASES.into_iter().for_each(|phase| report.reach(phase, reached));
+        report.reach_all(reached);
     }
     Ok(())
 }
@@ -235,7 +246,8 @@ fn as_planned(plan: &FilmPlan, own: &UnitsRequest, machine: &Machine) -> Result<
 /// Refuses a machine whose results would differ.
 fn provides(stage: &mut Staged, plan: &FilmPlan) -> Result<(), Error> {
     let settings = &plan.settings;
-    let here = stage.numerics(settings.numerics.threads)?;
+    let here = stage.result_class(settings.numerics.threads)?;
+    let mut here = ResultClass { sample: settings.numerics.sample, ..here };
     settings.numerics.check(&here, settings.mix)?;
     for model in stage.models()? {
         let planned = plan.model(&model.role).and_then(|planned| planned.sha256.clone());
@@ -258,5 +270,8 @@ fn provides(stage: &mut Staged, plan: &FilmPlan) -> Result<(), Error> {
         let reason = "its clock is another one".into();
         return Err(UnitsError::Input { path: stage.request.input.clone(), reason }.into());
     }
+    // The encoder runs with options of the plan, where all the rest agrees.
+    here.sample = stage.sample(&here.encoder)?;
+    settings.numerics.check(&here, settings.mix)?;
     Ok(())
 }

@@ -16,11 +16,10 @@ use std::path::{Path, PathBuf};
 
 use remaster_disk::{Folder, Kind};
 use remaster_media::place;
-use remaster_store::{Journal, Store, StoreSettings, Sweep, is_of_a_journal};
+use remaster_store::{Journal, JournalError, Store, StoreError, StoreSettings, Sweep, is_of_a_journal};
 use remaster_units::{FilmPlan, Manifest, Settings, UnitsError};
-use serde_json::Value;
 
-use super::make;
+use super::{make, typed};
 use crate::error::Error;
 use crate::event::Reporter;
 
@@ -144,6 +143,31 @@ impl State {
         self.store()
     }
 
+    /// Removes the work of an earlier run, or says what is in the way of a new one.
+    pub(super) fn restart(self) -> Result<(), Error> {
+        let not_removed =
+            |name: &Path, reason: io::Error| Error::NotRemoved { path: self.folder.join(name), reason };
+        let plan = Path::new(STORE).join(PLAN);
+        match self.opened.about(STORE) {
+            Ok(about) if about.kind != Kind::Folder => {
+                return Err(not_removed(STORE.as_ref(), io::ErrorKind::NotADirectory.into()));
+            }
+            Ok(_) => {
+                let store = self.opened.folder(STORE).map_err(|e| not_removed(STORE.as_ref(), e))?;
+                match store.remove(PLAN) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(not_removed(&plan, error));
+                    }
+                    _ => {}
+                }
+            }
+            Err(_) => {}
+        }
+        // Without the plan the rest counts for nothing.
+        self.remove();
+        Ok(())
+    }
+
     /// Whether there is something to go on from.
     pub(super) fn has_work(&self) -> bool {
         self.opened.folder(STORE).and_then(|store| store.folder("units")).is_ok()
@@ -172,9 +196,17 @@ impl State {
                 self.remove();
                 return Ok(None);
             }
-            Err(error) => return Err(other(error.to_string())),
+            Err(error) => {
+                return Err(Error::UnreadableRun { folder: self.folder.clone(), reason: unreadable(&error) });
+            }
         };
-        if plan.settings.hash()? != settings.hash()? {
+        // What may be mixed may differ: a device that was the first may be left out by now.
+        let mut here = settings.clone();
+        let (before, now) = (&plan.settings.numerics, &settings.numerics);
+        if plan.settings.mix && before.threads == now.threads && before.check(now, true).is_ok() {
+            here.numerics = before.clone();
+        }
+        if plan.settings.hash()? != here.hash()? {
             return Err(other(difference(&plan.settings, settings)));
         }
         journal.clean(Sweep::Everything)?;
@@ -280,6 +312,20 @@ fn has_plan(folder: &Folder) -> bool {
     bytes.is_ok_and(|bytes| remaster_store::Plan::from_bytes(&bytes).is_ok())
 }
 
+/// Why the plan of an unfinished run cannot be read, without what to do about a store in general.
+fn unreadable(error: &Error) -> String {
+    match error {
+        Error::Units(UnitsError::Plan { reason }) => format!("{PLAN}: {reason}"),
+        Error::Units(UnitsError::Journal(JournalError::Store(
+            StoreError::Unable { key, reason, .. } | StoreError::Failed { key, reason, .. },
+        ))) => format!("{key}: {reason}"),
+        Error::Units(UnitsError::Journal(JournalError::Record { key, source, .. })) => {
+            format!("{key}: {source}")
+        }
+        error => error.to_string(),
+    }
+}
+
 /// What differs between the settings of a run and those of an earlier one, in words.
 fn difference(before: &Settings, now: &Settings) -> String {
     if (&before.input.bytes, &before.input.sample) != (&now.input.bytes, &now.input.sample) {
@@ -297,8 +343,7 @@ fn difference(before: &Settings, now: &Settings) -> String {
         return "it used other models".into();
     }
     if before.request != now.request {
-        let [before, now] = [before, now].map(|settings| serde_json::to_value(&settings.request).ok());
-        return format!("its options were others: {}", changed("", before.as_ref(), now.as_ref()).join(", "));
+        return typed::difference(&before.request, &now.request);
     }
     if before.unit_frames != now.unit_frames {
         return format!("--unit-frames was {}, now {}", before.unit_frames, now.unit_frames);
@@ -310,23 +355,6 @@ fn difference(before: &Settings, now: &Settings) -> String {
         Err(UnitsError::ResultClass { what, wanted, found }) => format!("{what} was {wanted}, now {found}"),
         _ => "its settings were others".into(),
     }
-}
-
-/// Values that differ, by their names.
-fn changed(name: &str, before: Option<&Value>, now: Option<&Value>) -> Vec<String> {
-    if before == now {
-        return Vec::new();
-    }
-    if let (Some(Value::Object(before)), Some(Value::Object(now))) = (before, now) {
-        let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-        return names.into_iter().flat_map(|key| changed(key, before.get(key), now.get(key))).collect();
-    }
-    let word = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => "not set".to_owned(),
-        Some(Value::String(word)) => word.clone(),
-        Some(value) => value.to_string(),
-    };
-    vec![format!("{name} was {}, now {}", word(before), word(now))]
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::machine::host::Machine;
 
 /// What is done of a plan.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct UnitsStatus {
     /// Where the plan is.
     pub plan: String,
@@ -46,7 +47,7 @@ pub fn status(plan_at: &OsStr, machine: &Machine, control: &Control) -> Result<U
         let (list, reached) = match there.get(&unit) {
             Some(commit) if commit.left => (&mut status.left, frames),
             Some(_) => (&mut status.done, frames),
-            None => (&mut status.missing, adopted(&journal, unit, frames)?),
+            None => (&mut status.missing, adopted(&journal, &plan, unit)?),
         };
         list.push(unit);
         status.frames_done += reached;

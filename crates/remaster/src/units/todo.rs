@@ -1,7 +1,7 @@
 //! Units that are not done, and what is done of them.
 
 use remaster_store::Journal;
-use remaster_units::FilmPlan;
+use remaster_units::{FilmPlan, checkpoint};
 
 use crate::error::Error;
 
@@ -10,14 +10,13 @@ use crate::error::Error;
 pub(super) struct Todo {
     pub(super) unit: u32,
     pub(super) frames: usize,
-    /// Of these, frames in pieces that an earlier attempt finished.
+    /// Of these, frames that an earlier attempt made: in finished pieces, and in checkpoints of the next one.
     pub(super) adopted: usize,
 }
 
 impl Todo {
     pub(super) fn new(journal: &Journal, plan: &FilmPlan, unit: u32) -> Result<Self, Error> {
-        let frames = frames_of(plan, unit);
-        Ok(Todo { unit, frames, adopted: adopted(journal, unit, frames)? })
+        Ok(Todo { unit, frames: frames_of(plan, unit), adopted: adopted(journal, plan, unit)? })
     }
 }
 
@@ -26,8 +25,12 @@ pub(super) fn frames_of(plan: &FilmPlan, unit: u32) -> usize {
     plan.unit(unit).map_or(0, |unit| unit.unit.frames().len())
 }
 
-/// Frames of a unit that are in finished pieces.
-pub(super) fn adopted(journal: &Journal, unit: u32, frames: usize) -> Result<usize, Error> {
-    let kept: u64 = journal.pieces(unit)?.whole.values().map(|piece| piece.frames).sum();
-    Ok(usize::try_from(kept).unwrap_or(frames).min(frames))
+/// Frames of a unit that are in finished pieces and in checkpoints behind them.
+pub(super) fn adopted(journal: &Journal, plan: &FilmPlan, unit: u32) -> Result<usize, Error> {
+    let frames = plan.unit(unit)?.unit.frames();
+    let found = journal.pieces(unit)?;
+    let whole: u64 = found.whole.values().map(|piece| piece.frames).sum();
+    let whole = usize::try_from(whole).unwrap_or(usize::MAX).min(frames.len());
+    let next = frames.start + whole;
+    Ok(whole + checkpoint::saved_frames(&found.others, next).min(frames.end - next))
 }

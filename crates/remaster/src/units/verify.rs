@@ -13,6 +13,7 @@ use crate::numbers::count;
 
 /// A film that is as it was written.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Verified {
     /// Its path.
     pub film: String,

@@ -89,6 +89,7 @@ pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporte
 
 /// What a run of the VAE took.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct VaeOutcome {
     /// What was read.
     pub input: String,
@@ -125,6 +126,7 @@ pub struct VaeOutcome {
 
 /// What one network took.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct PhaseTook {
     /// Which.
     pub phase: &'static str,

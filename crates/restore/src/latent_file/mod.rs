@@ -3,11 +3,12 @@
 //! `latent` is `[t, h, w, c]` in f32, as the encoder gives it or the decoder takes it, not scaled; `pts` is `[frames]` in
 //! i64. The latents of a restored film are those of its shots, one behind the other: `shots`, `[n, 2]` in i64, has the
 //! frames and the kind of alpha of each. The metadata entry `remaster` is JSON with everything else that is needed to
-//! make video of it again: [`About`].
+//! make video of it again: [`About`]. All of it has sums (`sums.rs`).
 
 mod about;
 mod origin;
 mod read;
+mod sums;
 mod write;
 
 use std::fs::File;
@@ -22,19 +23,22 @@ pub use about::{About, NetworkId, Restored};
 pub use origin::{Lost, Origin};
 pub use read::ShotRows;
 pub(crate) use read::{LatentReader, Times};
+use sums::SUM;
 pub use write::LatentWriter;
 
 use crate::error::PipelineError;
 
 /// What the files of this version call themselves.
-const FORMAT: &str = "remaster-latents-3";
+const FORMAT: &str = "remaster-latents-4";
+/// What files without sums call themselves, which are read, too.
+const WITHOUT_SUMS: &str = "remaster-latents-3";
 /// What all of them begin with.
 const FAMILY: &str = "remaster-latents-";
 
 /// The most bytes of a header that are read. Paths are the longest part of it.
 const LONGEST: u64 = 1 << 20;
 /// Bytes of a header beside what it says about the clip: names, and numbers of 20 digits.
-const NUMBERS: usize = 768;
+const NUMBERS: usize = 1024;
 /// Timestamps from here on are no time of a clip: doubles, which players count in, have 53 bits.
 const LATEST: i64 = 1 << 53;
 /// The most channels of a latent. The public network has 16; a whole block of 4 x 8 x 8 pixels, unchanged, has 768.
@@ -48,12 +52,16 @@ struct Header {
     pts: Entry,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shots: Option<Entry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sums: Option<Entry>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Metadata {
     format: String,
     remaster: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
 }
 
 /// Just the name of the form, of any version.
@@ -118,6 +126,8 @@ pub struct LatentFile {
     frames: usize,
     /// Shots of a restored film.
     shots: Option<usize>,
+    /// It has sums.
+    summed: bool,
 }
 
 impl LatentFile {
@@ -128,11 +138,11 @@ impl LatentFile {
         let any: AnyHeader =
             serde_json::from_slice(&text).map_err(|e| bad(format!("its header is damaged: {e}")))?;
         match any.metadata.format.as_str() {
-            FORMAT => {}
+            FORMAT | WITHOUT_SUMS => {}
             other if other.starts_with(FAMILY) => {
                 let other: String = other.chars().take(40).flat_map(char::escape_debug).collect();
                 let reason = format!(
-                    "it is of the form {other}, and this version reads {FORMAT}; encode the clip again"
+                    "it is of the form {other}, and this version reads {WITHOUT_SUMS} and {FORMAT}; encode the clip again"
                 );
                 return Err(bad(reason));
             }
@@ -149,7 +159,11 @@ impl LatentFile {
         about.check().map_err(bad)?;
         let Sizes { shape, frames, shots } = sizes(&header, &about, rest).map_err(bad)?;
         let start = 8 + text.len() as u64;
-        let file = LatentFile { path: path.to_owned(), about, shape, start, frames, shots };
+        let summed = any.metadata.format == FORMAT;
+        let file = LatentFile { path: path.to_owned(), about, shape, start, frames, shots, summed };
+        if summed {
+            file.check_sum(&header.metadata.remaster, &header.metadata.sha256.unwrap_or_default())?;
+        }
         // Every one of them is looked at, in no memory, before anything is made of the latents.
         file.times()?.try_for_each(|time| time.map(drop))?;
         file.shots()?.try_for_each(|shot| shot.map(drop))?;
@@ -231,7 +245,7 @@ impl LatentFile {
 
     fn rows(&self, offset: u64) -> Result<BufReader<File>, PipelineError> {
         let bad = |e: std::io::Error| self.bad(e.to_string());
-        let mut file = File::open(&self.path).map_err(bad)?;
+        let mut file = remaster_disk::read_named(&self.path).map_err(bad)?;
         file.seek(SeekFrom::Start(self.start + offset)).map_err(bad)?;
         Ok(BufReader::with_capacity(1 << 16, file))
     }
@@ -244,11 +258,7 @@ impl LatentFile {
 /// The text of a header, and how many bytes follow it.
 fn header(path: &Path) -> Result<(Vec<u8>, u64), String> {
     let io = |e: std::io::Error| e.to_string();
-    // Opening a pipe would wait for its other end.
-    if !path.metadata().map_err(io)?.is_file() {
-        return Err("it is not a regular file".into());
-    }
-    let mut file = File::open(path).map_err(io)?;
+    let mut file = remaster_disk::read_named(path).map_err(io)?;
     let total = file.metadata().map_err(io)?.len();
     let mut length = [0; 8];
     if total < 8 {
@@ -282,6 +292,9 @@ fn sizes(header: &Header, about: &About, rest: u64) -> Result<Sizes, String> {
         Some(&[rows, 2]) => Some(rows),
         Some(_) => return Err("its tensors have the wrong rank".into()),
     };
+    if header.sums.is_some() != (header.metadata.format == FORMAT) {
+        return Err("its tensors are not those of its form".into());
+    }
     let integers = [Some(&header.pts), header.shots.as_ref()];
     if header.latent.dtype != "F32" || integers.iter().flatten().any(|entry| entry.dtype != "I64") {
         return Err("its tensors are not F32 and I64".into());
@@ -304,22 +317,28 @@ fn sizes(header: &Header, about: &About, rest: u64) -> Result<Sizes, String> {
     if frames == 0 || !possible {
         return Err(format!("{t} latents are not those of {frames} frames"));
     }
-    let mut ends = [0u64; 4];
+    if header.sums.as_ref().is_some_and(|sums| sums.dtype != "U8" || sums.shape[..] != [t, SUM]) {
+        return Err(format!("its sums are not those of {t} latents"));
+    }
+    let mut ends = [0u64; 5];
     let lengths = [
         [t, h, w, c].iter().try_fold(4u64, |n, d| n.checked_mul(*d)),
         frames.checked_mul(8),
         shots.unwrap_or(0).checked_mul(16),
+        header.sums.as_ref().map_or(Some(0), |_| t.checked_mul(SUM)),
     ];
     for (i, length) in lengths.into_iter().enumerate() {
         let end = length.and_then(|length| ends[i].checked_add(length));
         ends[i + 1] = end.ok_or("its tensors are larger than any file")?;
     }
-    let [_, latents, times, end] = ends;
+    let [_, latents, times, rows, end] = ends;
     if end != rest {
         return Err(format!("its tensors take {end} bytes, but it has {rest} for them"));
     }
-    let expected = [Some([0, latents]), Some([latents, times]), shots.map(|_| [times, end])];
-    let said = [Some(&header.latent), Some(&header.pts), header.shots.as_ref()];
+    let sums = header.sums.as_ref();
+    let expected =
+        [Some([0, latents]), Some([latents, times]), shots.map(|_| [times, rows]), sums.map(|_| [rows, end])];
+    let said = [Some(&header.latent), Some(&header.pts), header.shots.as_ref(), sums];
     if said.map(|entry| entry.map(|entry| entry.data_offsets)) != expected {
         return Err("its tensors are not where they should be".into());
     }

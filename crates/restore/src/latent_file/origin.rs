@@ -48,7 +48,7 @@ impl Origin {
         }
         // Windows marks resolved paths with a prefix that other programs do not take.
         let absolute = if cfg!(windows) { std::path::absolute(path)? } else { path.canonicalize()? };
-        let (bytes, sample_sha256) = sample(&mut File::open(path)?)?;
+        let (bytes, sample_sha256) = sample(&mut remaster_disk::read_named(path)?)?;
         Ok(Some(Origin {
             path: path.to_string_lossy().into_owned(),
             absolute: absolute.to_string_lossy().into_owned(),
@@ -62,10 +62,11 @@ impl Origin {
 
     /// Whether the file at `path` is this one.
     pub fn is(&self, path: &Path) -> io::Result<bool> {
-        let mut file = File::open(path)?;
-        let about = file.metadata()?;
-        Ok(about.is_file()
-            && about.len() == self.bytes
+        if !path.metadata()?.is_file() {
+            return Ok(false);
+        }
+        let mut file = remaster_disk::read_named(path)?;
+        Ok(file.metadata()?.len() == self.bytes
             && sample(&mut file)? == (self.bytes, self.sample_sha256.clone()))
     }
 

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 
+use sha2::{Digest, Sha256};
+
+use super::sums::{SUM, damaged};
 use super::{KINDS, LatentFile, ShotLatents, latents_of, wrong_time};
 use crate::decode_thread::Beside;
 use crate::error::PipelineError;
@@ -127,9 +130,45 @@ impl Iterator for ShotRows {
 pub(crate) struct LatentReader<'a> {
     file: &'a LatentFile,
     latents: Range<usize>,
-    input: Option<BufReader<File>>,
+    input: Option<Rows>,
     /// Of these latents.
     read: usize,
+}
+
+/// Latents of a file from one on, and the sums of those that have some.
+struct Rows {
+    values: BufReader<File>,
+    sums: Option<BufReader<File>>,
+}
+
+/// Values that are read at a time.
+const VALUES: usize = 4096;
+
+impl Rows {
+    /// The next latent, or what is wrong with it.
+    fn latent(&mut self, out: &mut [f32]) -> Result<(), String> {
+        let (mut hash, mut bytes) = (Sha256::new(), [0; 4 * VALUES]);
+        let mut finite = true;
+        for out in out.chunks_mut(VALUES) {
+            let bytes = &mut bytes[..4 * out.len()];
+            self.values.read_exact(bytes).map_err(|e| e.to_string())?;
+            if self.sums.is_some() {
+                hash.update(&*bytes);
+            }
+            for (out, value) in out.iter_mut().zip(bytes.as_chunks().0) {
+                *out = f32::from_le_bytes(*value);
+                finite &= out.is_finite();
+            }
+        }
+        if let Some(sums) = &mut self.sums {
+            let mut sum = [0; SUM as usize];
+            sums.read_exact(&mut sum).map_err(|e| e.to_string())?;
+            if hash.finalize()[..] != sum {
+                return Err(damaged("it"));
+            }
+        }
+        if finite { Ok(()) } else { Err("it has a value that is not a number".into()) }
+    }
 }
 
 impl<'a> LatentReader<'a> {
@@ -151,18 +190,15 @@ impl Source for LatentReader<'_> {
         let input = match &mut self.input {
             Some(input) => input,
             None => {
-                let rows = self.file.rows(4 * (next as u64) * (length as u64));
-                self.input.insert(rows.map_err(|e| SourceError(Box::new(e)))?)
+                let failed = |error| SourceError(Box::new(error));
+                let values = self.file.rows(4 * (next as u64) * (length as u64)).map_err(failed)?;
+                let sums = self.file.sums(next).map_err(failed)?;
+                self.input.insert(Rows { values, sums })
             }
         };
         let frames = shape.t.min(self.latents.end - next);
-        let mut value = [0; 4];
-        for (i, out) in out.iter_mut().take(frames * length).enumerate() {
-            input.read_exact(&mut value).map_err(|e| failed(e.to_string()))?;
-            *out = f32::from_le_bytes(value);
-            if !out.is_finite() {
-                return Err(failed(format!("latent {} has a value that is not a number", next + i / length)));
-            }
+        for (i, out) in out.chunks_exact_mut(length.max(1)).take(frames).enumerate() {
+            input.latent(out).map_err(|reason| failed(format!("latent {}: {reason}", next + i)))?;
         }
         self.read += frames;
         Ok(frames)

@@ -8,6 +8,9 @@ use remaster_media::MediaError;
 use remaster_media::place::PartialFile;
 use remaster_plan::SPACE;
 
+use sha2::{Digest, Sha256};
+
+use super::sums::{Hashed, SUM, word};
 use super::{About, Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
 use crate::error::PipelineError;
 
@@ -16,6 +19,8 @@ pub struct LatentWriter {
     out: BufWriter<File>,
     /// Timestamps stand behind the latents; until those are all there they wait in a file without a name.
     times: BufWriter<File>,
+    /// So do the sums of latents.
+    sums: BufWriter<File>,
     last: Option<i64>,
     frames: u64,
     part: PartialFile,
@@ -58,10 +63,12 @@ impl LatentWriter {
         let mut out = BufWriter::new(file);
         out.write_all(&vec![b' '; 8 + room]).map_err(|e| failed(path, e))?;
         let folder = part.path().parent().unwrap_or(Path::new("."));
-        let times = remaster_disk::unnamed(folder).map_err(|e| failed(path, e))?;
+        let waiting = || remaster_disk::unnamed(folder).map(BufWriter::new).map_err(|e| failed(path, e));
+        let (times, sums) = (waiting()?, waiting()?);
         Ok(LatentWriter {
             out,
-            times: BufWriter::new(times),
+            times,
+            sums,
             last: None,
             frames: 0,
             part,
@@ -78,10 +85,15 @@ impl LatentWriter {
 
     /// The next latent, `[h, w, c]`.
     pub fn latent(&mut self, values: impl Iterator<Item = f32>) -> Result<(), PipelineError> {
+        let mut hash = Sha256::new();
+        let mut out = BufWriter::with_capacity(1 << 16, Hashed { to: &mut self.out, hash: &mut hash });
         for value in values {
-            self.out.write_all(&value.to_le_bytes()).map_err(|e| failed(&self.path, e))?;
+            out.write_all(&value.to_le_bytes()).map_err(|e| failed(&self.path, e))?;
             self.values += 1;
         }
+        out.flush().map_err(|e| failed(&self.path, e))?;
+        drop(out);
+        self.sums.write_all(&hash.finalize()).map_err(|e| failed(&self.path, e))?;
         self.latents += 1;
         Ok(())
     }
@@ -112,26 +124,30 @@ impl LatentWriter {
         let path = self.path.clone();
         let io = |e| failed(&path, e);
         let frames = self.frames;
-        let mut times = self.times.into_inner().map_err(|e| failed(&path, e.into_error()))?;
-        times.seek(SeekFrom::Start(0)).map_err(io)?;
-        std::io::copy(&mut times, &mut self.out).map_err(io)?;
-        // It lies beside the part, whose folder goes with `put`; Windows removes no folder with an open file.
-        drop(times);
+        let mut hash = Sha256::new_with_prefix(&self.about);
+        let mut out = Hashed { to: &mut self.out, hash: &mut hash };
+        // Both lie beside the part, whose folder goes with `put`; Windows removes no folder with an open file.
+        let behind = |waiting: BufWriter<File>, out: &mut Hashed<'_, _>| {
+            let mut file = waiting.into_inner().map_err(|e| failed(&path, e.into_error()))?;
+            file.seek(SeekFrom::Start(0)).map_err(io)?;
+            std::io::copy(&mut file, out).map_err(io)
+        };
+        behind(self.times, &mut out)?;
+        out.write_all(self.shots.as_deref().unwrap_or_default()).map_err(io)?;
+        behind(self.sums, &mut out)?;
         let [width, height] = self.size.map(|n| (n / SPACE) as u64);
         let latents = 4 * self.values;
         let times = latents + 8 * frames;
-        self.out.write_all(self.shots.as_deref().unwrap_or_default()).map_err(io)?;
+        let shots = times + self.shots.as_ref().map_or(0, |rows| rows.len() as u64);
         let entry = |dtype: &str, shape, data_offsets| Entry { dtype: dtype.to_owned(), shape, data_offsets };
-        let rows = |rows: Vec<u8>| {
-            let bytes = rows.len() as u64;
-            entry("I64", vec![bytes / 16, 2], [times, times + bytes])
-        };
+        let rows = |rows: Vec<u8>| entry("I64", vec![rows.len() as u64 / 16, 2], [times, shots]);
         let shape = vec![self.latents, height, width, self.channels as u64];
         let header = Header {
-            metadata: Metadata { format: FORMAT.into(), remaster: self.about },
+            metadata: Metadata { format: FORMAT.into(), remaster: self.about, sha256: Some(word(hash)) },
             latent: entry("F32", shape, [0, latents]),
             pts: entry("I64", vec![frames], [latents, times]),
             shots: self.shots.map(rows),
+            sums: Some(entry("U8", vec![self.latents, SUM], [shots, shots + SUM * self.latents])),
         };
         let unusable = |reason| PipelineError::Latents { path: path.clone(), reason };
         let mut text = serde_json::to_vec(&header).map_err(|e| unusable(e.to_string()))?;

@@ -12,6 +12,7 @@ use remaster_plan::{Budget, Clip, Plan, Wish};
 use remaster_testkit::hostile::attack;
 use remaster_testkit::says;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::{Kept, NOISE};
@@ -101,6 +102,31 @@ fn refused(path: &Path, header: &Value, data: &[u8], what: &str) -> String {
     error
 }
 
+/// The same with new sums, as whoever changes a file on purpose would make them.
+fn sealed(header: &Value, data: &[u8]) -> (Value, Vec<u8>) {
+    let (mut header, mut data) = (header.clone(), data.to_vec());
+    let start = |entry: &Value| entry["data_offsets"][0].as_u64().unwrap() as usize;
+    let (latents, sums) = (start(&header["pts"]), start(&header["sums"]));
+    let count = header["latent"]["shape"][0].as_u64().unwrap() as usize;
+    let rows: Vec<u8> =
+        data[..latents].chunks(latents / count).flat_map(|latent| Sha256::digest(latent).to_vec()).collect();
+    data[sums..].copy_from_slice(&rows);
+    let about = header["__metadata__"]["remaster"].as_str().unwrap();
+    let sum = Sha256::new_with_prefix(about).chain_update(&data[latents..]).finalize();
+    header["__metadata__"]["sha256"] = remaster_disk::hex(&sum).into();
+    (header, data)
+}
+
+/// The same as an older version wrote it.
+fn without_sums(header: &Value, data: &[u8]) -> (Value, Vec<u8>) {
+    let mut header = header.clone();
+    let sums = header["sums"]["data_offsets"][0].as_u64().unwrap() as usize;
+    header.as_object_mut().unwrap().remove("sums");
+    header["__metadata__"].as_object_mut().unwrap().remove("sha256");
+    header["__metadata__"]["format"] = "remaster-latents-3".into();
+    (header, data[..sums].to_vec())
+}
+
 fn join(header: &Value, data: &[u8]) -> Vec<u8> {
     let text = serde_json::to_vec(header).unwrap();
     [&(text.len() as u64).to_le_bytes()[..], &text, data].concat()
@@ -158,6 +184,13 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
         ("pts/shape", "[0]"),
         ("pts/shape", "[5]"),
         ("pts/data_offsets", "[0, 48]"),
+        ("sums/shape", "[4, 32]"),
+        ("sums/shape", "[3, 16]"),
+        ("sums/shape", "[18446744073709551615, 32]"),
+        ("sums/dtype", "\"I64\""),
+        ("sums/data_offsets", "[0, 96]"),
+        ("__metadata__/sha256", "\"\""),
+        ("__metadata__/format", "\"remaster-latents-3\""),
     ] {
         refused(&changed(&good, key, value), &data, value);
     }
@@ -183,7 +216,9 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
         ("colour/transfer/value", "\"\""),
         ("colour/matrix/value", "\"none of them\""),
     ] {
-        refused(&changed_about(&good, key, value), &data, value);
+        let (header, data) = sealed(&changed_about(&good, key, value), &data);
+        let said = refused(&header, &data, value);
+        assert!(!said.contains("SHA-256"), "{said}");
     }
     let mut old = good.clone();
     old["__metadata__"]["format"] = "remaster-latents-1".into();
@@ -193,22 +228,76 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
     // Too short, too long, and times that stand still, run back or lie before the start.
     refused(&good, &data[..data.len() - 1], "short");
     refused(&good, &[&data[..], &[0]].concat(), "long");
-    let start = data.len() - 6 * 8;
+    let start = good["pts"]["data_offsets"][0].as_u64().unwrap() as usize;
     for (frame, pts) in [(1, 2), (3, 1), (0, -1), (5, i64::MAX), (5, 1 << 53)] {
         let mut data = data.clone();
         data[start + 8 * frame..][..8].copy_from_slice(&i64::to_le_bytes(pts));
-        assert!(refused(&good, &data, "times").contains(&format!("frame {frame} ")));
+        let (header, data) = sealed(&good, &data);
+        assert!(refused(&header, &data, "times").contains(&format!("frame {frame} ")));
     }
     // Values are looked at when they are read; the file is named, not what is made of it.
     for value in [f32::NAN, f32::INFINITY] {
         let mut data = data.clone();
         data[start - 4..start].copy_from_slice(&value.to_le_bytes());
-        std::fs::write(&path, join(&good, &data)).unwrap();
+        let (header, data) = sealed(&good, &data);
+        std::fs::write(&path, join(&header, &data)).unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("z.safetensors") && error.contains("latent 2"), "{error}");
+        says(&error, &["z.safetensors", "latent 2", "not a number"]);
     }
     std::fs::write(&path, join(&good, &data)).unwrap();
     assert_eq!(read(&path).unwrap().len(), 6);
+}
+
+#[test]
+fn every_damaged_byte_of_latents_times_shots_and_sums_is_noticed() {
+    let (_folder, path) = place();
+    write(&path, 6, Edges::Black);
+    let (clip, clip_data) = parts(&path);
+    write_shots(&path, &[1, 6, 5]);
+    let (film, film_data) = parts(&path);
+    let mut noticed = 0;
+    for (header, data) in [(&clip, &clip_data), (&film, &film_data)] {
+        let latents = header["pts"]["data_offsets"][0].as_u64().unwrap() as usize;
+        let is_film = header.get("shots").is_some();
+        // Some of the latents, and all of the rest.
+        for at in (0..latents).step_by(997).chain(latents..data.len()) {
+            let mut data = data.clone();
+            // A bit that leaves a number a number.
+            data[at] ^= 1;
+            std::fs::write(&path, join(header, &data)).unwrap();
+            let error = match is_film {
+                true => read_shots(&path).map(drop),
+                false => read(&path).map(drop),
+            };
+            let error = error.expect_err(&format!("byte {at} of {}", data.len())).to_string();
+            says(&error, &["z.safetensors", "is damaged"]);
+            noticed += 1;
+        }
+        // Who made it, and whose colours it has.
+        let about = header["__metadata__"]["remaster"].as_str().unwrap();
+        let mut other = header.clone();
+        other["__metadata__"]["remaster"] = about.replacen("\"identity\"", "\"identitz\"", 1).into();
+        std::fs::write(&path, join(&other, data)).unwrap();
+        says(&LatentFile::open(&path).unwrap_err().to_string(), &["what it says of its clip is damaged"]);
+    }
+    assert!(noticed > 300, "{noticed}");
+}
+
+#[test]
+fn files_without_sums_still_open() {
+    let (_folder, path) = place();
+    write(&path, 6, Edges::Black);
+    let expected = read(&path).unwrap();
+    let (header, data) = parts(&path);
+    let (header, data) = without_sums(&header, &data);
+    std::fs::write(&path, join(&header, &data)).unwrap();
+    assert_eq!(read(&path).unwrap(), expected);
+    write_shots(&path, &[1, 6, 5, 2]);
+    let expected = read_shots(&path).unwrap();
+    let (header, data) = parts(&path);
+    let (header, data) = without_sums(&header, &data);
+    std::fs::write(&path, join(&header, &data)).unwrap();
+    assert_eq!(read_shots(&path).unwrap(), expected);
 }
 
 /// Shots of these lengths, with alpha of kind 0, 1, 2, 0, ...
@@ -275,7 +364,7 @@ fn shots_that_cannot_be_are_refused() {
     write_shots(&path, &[1, 6, 5]);
     let (good, data) = parts(&path);
     let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
-    let rows = data.len() - 3 * 16;
+    let rows = good["shots"]["data_offsets"][0].as_u64().unwrap() as usize;
     for (row, column, value) in [
         (0, 0, 0),
         (0, 0, -1),
@@ -289,7 +378,9 @@ fn shots_that_cannot_be_are_refused() {
     ] {
         let mut data = data.clone();
         data[rows + 16 * row + 8 * column..][..8].copy_from_slice(&i64::to_le_bytes(value));
-        refused(&good, &data, &format!("{value} in row {row}"));
+        let (header, data) = sealed(&good, &data);
+        let said = refused(&header, &data, &format!("{value} in row {row}"));
+        assert!(!said.contains("SHA-256"), "{said}");
     }
     for (key, value) in [
         ("shots/shape", "[3]"),
@@ -304,9 +395,11 @@ fn shots_that_cannot_be_are_refused() {
     // Shots and what was restored belong together.
     let mut header = good.clone();
     header.as_object_mut().unwrap().remove("shots");
-    refused(&header, &data[..rows], "no shots");
+    let (header, data_of_none) = without_sums(&header, &data);
+    refused(&header, &data_of_none[..rows], "no shots");
     for (key, value) in [("window", "0"), ("window", "100000"), ("shown", "[22, 13]"), ("shown", "[0, 1]")] {
-        refused(&changed_about(&good, &format!("restored/{key}"), value), &data, key);
+        let (header, data) = sealed(&changed_about(&good, &format!("restored/{key}"), value), &data);
+        refused(&header, &data, key);
     }
     std::fs::write(&path, join(&good, &data)).unwrap();
     assert_eq!(read_shots(&path).unwrap().0.len(), 3);
@@ -319,6 +412,9 @@ fn mutated_files_of_shots_end_in_errors_or_in_latents() {
     for shots in [&[1][..], &[6, 1, 9], &[2, 2, 2, 2, 2]] {
         write_shots(&path, shots);
         let (header, data) = parts(&path);
+        good.push(join(&header, &data));
+        // Without sums more mutations are looked at.
+        let (header, data) = without_sums(&header, &data);
         good.push(join(&header, &data));
     }
     let mut read = 0;
@@ -338,6 +434,9 @@ fn mutated_latent_files_end_in_errors_or_in_frames() {
         // As written, with its long header, and with one that is all text, which most mutations then hit.
         good.push(std::fs::read(&path).unwrap());
         let (header, data) = parts(&path);
+        good.push(join(&header, &data));
+        // Without sums more mutations are looked at.
+        let (header, data) = without_sums(&header, &data);
         good.push(join(&header, &data));
     }
     let path: PathBuf = folder.path().join("hostile.safetensors");

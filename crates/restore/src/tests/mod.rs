@@ -7,6 +7,7 @@ mod jumps;
 mod kept;
 mod latents;
 mod recover;
+mod unchanged;
 mod unit;
 mod unit_resume;
 

@@ -70,6 +70,18 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// The frame to begin with for frames from this one on, of a network that takes each on its own: with a pool of whole
+    /// shots the first of its shot.
+    pub fn start_of(&self, frame: usize, pool: Pool) -> usize {
+        let shot = self.shots.iter().find(|shot| (shot.first..shot.end()).contains(&frame));
+        match (pool, shot) {
+            (Pool::Shot, Some(shot)) => shot.first,
+            _ => frame,
+        }
+    }
+}
+
 impl UnitShot {
     /// The frame of the film nearest to one of its own where a piece can start, or its end.
     fn nearest_start(&self, frame: usize, windows: &Windows, pool: Pool) -> usize {

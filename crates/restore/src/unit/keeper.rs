@@ -4,10 +4,11 @@
 //! transformer made in windows, `restored-SHOT-LATENT`. A window is kept as the network gave it, before it is mixed with
 //! its neighbours: so it is the same wherever a run began.
 
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 use std::error::Error;
 use std::ops::Range;
 
+use crate::chain::Chain;
 use crate::error::RestoreError;
 use crate::latent_store::LatentStore;
 
@@ -105,21 +106,11 @@ impl<'a> Keeper<'a> {
         origin: usize,
     ) -> Result<usize, RestoreError> {
         let most = self.chunk;
-        let mut chunks: Vec<Range<usize>> = self
-            .names
-            .iter()
-            .filter_map(|name| chunk(name))
-            .filter(|chunk| chunk.len() <= most && chunk.end > wanted.start && chunk.end <= wanted.end)
-            .collect();
-        chunks.sort_unstable_by_key(|chunk| chunk.start);
-        let (mut next, mut chunks) = (wanted.start, chunks.into_iter().peekable());
-        // Chunks that begin no later than what is wanted next, by their ends.
-        let mut near: BinaryHeap<(usize, usize)> = BinaryHeap::new();
-        while next < wanted.end {
-            while let Some(chunk) = chunks.next_if(|chunk| chunk.start <= next) {
-                near.push((chunk.end, chunk.start));
-            }
-            let Some((end, start)) = near.pop().filter(|(end, _)| *end > next) else { break };
+        let fits =
+            |chunk: &Range<usize>| chunk.len() <= most && chunk.end > wanted.start && chunk.end <= wanted.end;
+        let mut chain = Chain::new(self.names.iter().filter_map(|name| chunk(name)).filter(fits).collect());
+        let mut next = wanted.start;
+        while let Some(Range { start, end }) = chain.at(next) {
             let Some(values) = self.load(&chunk_name(&(start..end)), end - start)? else { continue };
             let new = values.get((next - start) * self.length..).unwrap_or_default();
             store.write(next - origin, new)?;

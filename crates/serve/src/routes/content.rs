@@ -8,22 +8,43 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use remaster_disk::read_at;
+use tokio::sync::Semaphore;
 
+use super::Shared;
 use crate::problem::Problem;
 
-/// Bytes that are read at once.
-const PIECE: u64 = 256 << 10;
+/// Bytes that are read at once. All connections together hold 28 MiB of those.
+const PIECE: u64 = 64 << 10;
 
 /// What a file is, for its answer.
 pub(super) struct About<'a> {
-    pub(super) name: &'a str,
-    pub(super) tag: &'a str,
+    name: &'a str,
+    tag: String,
     /// To be saved, and not to be shown.
-    pub(super) download: bool,
+    download: bool,
+    /// How long browsers may keep it.
+    cached: &'static str,
 }
 
-/// A file, or the part of it that the headers ask for.
-pub(super) fn answer(file: File, headers: &HeaderMap, about: &About<'_>) -> Result<Response, Problem> {
+impl<'a> About<'a> {
+    pub(super) fn file(name: &'a str, tag: String, download: bool) -> Self {
+        About { name, tag, download, cached: "private, no-cache" }
+    }
+
+    /// A picture that never changes under its address.
+    pub(super) fn picture(name: &'a str, tag: String) -> Self {
+        About { name, tag, download: false, cached: "private, max-age=3600" }
+    }
+}
+
+/// A file, or the part of it that the headers ask for. It comes with what must stay until it is sent.
+pub(super) fn answer<H: Send + Sync + 'static>(
+    app: &Shared,
+    file: (File, H),
+    headers: &HeaderMap,
+    about: &About<'_>,
+) -> Result<Response, Problem> {
+    let (file, held) = file;
     let length = file.metadata().map_err(|error| Problem::system("the file cannot be read", &error))?.len();
     let tag = format!("\"{}\"", about.tag);
     let fresh = headers.get(header::IF_RANGE).is_none_or(|given| given.as_bytes() == tag.as_bytes());
@@ -44,14 +65,15 @@ pub(super) fn answer(file: File, headers: &HeaderMap, about: &About<'_>) -> Resu
             return Ok(response);
         }
     };
-    let mut response = (status, Body::from_stream(pieces(file, from, to))).into_response();
+    let body = Body::from_stream(pieces(Arc::clone(&app.disk), file, [from, to], held));
+    let mut response = (status, body).into_response();
     let disposition = if about.download { "attachment" } else { "inline" };
     let mut all = vec![
         (header::CONTENT_TYPE, kind(about.name).to_owned()),
         (header::CONTENT_LENGTH, (to - from).to_string()),
         (header::ACCEPT_RANGES, "bytes".to_owned()),
         (header::ETAG, tag),
-        (header::CACHE_CONTROL, "private, no-cache".to_owned()),
+        (header::CACHE_CONTROL, about.cached.to_owned()),
         (header::CONTENT_DISPOSITION, format!("{disposition}; filename*=UTF-8''{}", encoded(about.name))),
     ];
     if status == StatusCode::PARTIAL_CONTENT {
@@ -64,22 +86,25 @@ pub(super) fn answer(file: File, headers: &HeaderMap, about: &About<'_>) -> Resu
 }
 
 /// Bytes of a file. A file that becomes shorter meanwhile breaks the answer off.
-fn pieces(
+fn pieces<H: Send + Sync + 'static>(
+    disk: Arc<Semaphore>,
     file: File,
-    from: u64,
-    to: u64,
+    [from, to]: [u64; 2],
+    held: H,
 ) -> impl futures_util::Stream<Item = std::io::Result<Bytes>> + Send + 'static {
-    let file = Arc::new(file);
+    // In this order: what it comes with goes when it is closed.
+    let file = Arc::new((file, held));
     stream::try_unfold(from, move |at| {
-        let file = Arc::clone(&file);
+        let (file, disk) = (Arc::clone(&file), Arc::clone(&disk));
         async move {
             if at >= to {
                 return Ok(None);
             }
             let length = PIECE.min(to - at);
+            let _turn = disk.acquire_owned().await.map_err(std::io::Error::other)?;
             let read = move || {
                 let mut bytes = vec![0; length as usize];
-                read_at(&file, &mut bytes, at).map(|()| bytes)
+                read_at(&file.0, &mut bytes, at).map(|()| bytes)
             };
             let bytes = tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??;
             Ok(Some((Bytes::from(bytes), at + length)))

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -12,10 +13,11 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Id, Shared, base};
-use crate::job::Status;
+use super::{Id, Shared};
+use crate::job::{Status, Viewer};
 use crate::jobs::Change;
 use crate::problem::Problem;
+use crate::watched::Client;
 
 /// How often a silent stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
@@ -23,12 +25,13 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// A stream of events for a client.
 struct Told {
     app: Shared,
-    base: String,
+    viewer: Viewer,
     changes: Receiver<Change>,
     ready: VecDeque<Event>,
     over: bool,
     /// What a client has of the messages of a job, for the stream of Replicate.
     logs: usize,
+    client: Client,
 }
 
 type Events = Sse<
@@ -38,13 +41,13 @@ type Events = Sse<
 >;
 
 impl Told {
-    fn new(app: Shared, headers: &HeaderMap) -> Self {
+    fn new(app: Shared, client: Client, viewer: Viewer) -> Self {
         let changes = app.jobs.watch();
-        Told { app, base: base(headers), changes, ready: VecDeque::new(), over: false, logs: 0 }
+        Told { app, viewer, changes, ready: VecDeque::new(), over: false, logs: 0, client }
     }
 
-    /// Sends what `tell` makes of each change, until it is over. A client that misses changes is sent away, so that it asks
-    /// for all and begins anew.
+    /// Sends what `tell` makes of each change, until it is over or the client closes its side: nothing else says that nobody
+    /// listens. A client that misses changes is sent away, so that it asks for all and begins anew.
     fn sent(self, keep: KeepAlive, tell: impl Fn(&mut Told, Change) + Send + 'static) -> Events {
         let events = stream::unfold((self, tell), |(mut told, tell)| async move {
             loop {
@@ -54,7 +57,11 @@ impl Told {
                 if told.over {
                     return None;
                 }
-                match told.changes.recv().await {
+                let next = tokio::select! {
+                    next = told.changes.recv() => next,
+                    _ = told.client.half_closed() => return None,
+                };
+                match next {
                     Ok(change) => tell(&mut told, change),
                     Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
                 }
@@ -66,18 +73,18 @@ impl Told {
     }
 
     fn state(&mut self, id: &str) {
-        if let Some(shown) = self.app.jobs.shown(id, &self.base) {
+        if let Some(shown) = self.app.jobs.shown(id, &self.viewer) {
             self.ready.push_back(Event::default().event("state").data(shown.to_string()));
         }
     }
 
     fn is_over(&self, id: &str) -> bool {
-        self.app.jobs.get(id).is_none_or(|job| job.status.is_over())
+        self.app.jobs.is_over(id)
     }
 
     /// What the stream of Replicate says: messages, the result, and the end.
     fn stream(&mut self, id: &str) {
-        let Some(shown) = self.app.jobs.shown(id, &self.base) else {
+        let Some(shown) = self.app.jobs.shown(id, &self.viewer) else {
             self.over = true;
             return;
         };
@@ -109,10 +116,14 @@ impl Told {
     }
 }
 
-pub(super) async fn of_all(State(app): State<Shared>, headers: HeaderMap) -> Events {
+pub(super) async fn of_all(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    viewer: Viewer,
+) -> Events {
     // An event and no comment, so that the page hears that the connection lives.
     let keep = KeepAlive::new().event(Event::default().event("alive").data("{}"));
-    Told::new(app, &headers).sent(keep, |told, change| match change {
+    Told::new(app, client, viewer).sent(keep, |told, change| match change {
         Change::State(id) => told.state(&id),
         Change::Removed(id) => {
             told.ready.push_back(Event::default().event("removed").data(json!({"id": id}).to_string()));
@@ -123,15 +134,17 @@ pub(super) async fn of_all(State(app): State<Shared>, headers: HeaderMap) -> Eve
 
 pub(super) async fn of_job(
     State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    viewer: Viewer,
     headers: HeaderMap,
     Id(id): Id,
 ) -> Result<Events, Problem> {
-    app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
+    app.jobs.get(&id)?;
     let behind =
         headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
     // Lines are counted anew by each server.
-    let behind = if behind > app.jobs.told(&id) { 0 } else { behind };
-    let mut told = Told::new(app, &headers);
+    let behind = if behind > app.jobs.line_count(&id) { 0 } else { behind };
+    let mut told = Told::new(app, client, viewer);
     let mut last = behind;
     for (number, text) in told.app.jobs.lines(&id, behind) {
         told.ready.push_back(Event::default().id(number.to_string()).data(&*text));
@@ -154,11 +167,12 @@ pub(super) async fn of_job(
 
 pub(super) async fn stream(
     State(app): State<Shared>,
-    headers: HeaderMap,
+    Extension(client): Extension<Client>,
+    viewer: Viewer,
     Id(id): Id,
 ) -> Result<Events, Problem> {
-    app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
-    let mut told = Told::new(app, &headers);
+    app.jobs.get(&id)?;
+    let mut told = Told::new(app, client, viewer);
     told.stream(&id);
     Ok(told.sent(KeepAlive::new(), move |told, change| match change {
         Change::State(of) if of == id => told.stream(&id),

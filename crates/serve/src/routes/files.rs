@@ -1,75 +1,59 @@
 //! Uploads, and films that are on the disk already.
 
 use axum::Json;
-use axum::extract::multipart::{Field, Multipart};
-use axum::extract::{FromRequest, Request, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
+use super::form::{ADDED, Form};
 use super::{Id, Shared, base, content, query};
-use crate::job::Media;
 use crate::problem::Problem;
 use crate::uploads::{Incoming, Upload};
-
-/// Parts of a form at most.
-const MOST_PARTS: usize = 16;
 
 /// Bytes of what a client says about a file at most.
 const MOST_METADATA: usize = 64 << 10;
 
-/// Bytes that a form adds to a file at most.
-const FORM: u64 = 1 << 20;
-
-/// How long a client may be silent.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Values in it at most: in memory one takes up to thirty times the bytes of its text.
+const MAX_METADATA_VALUES: usize = 1000;
 
 pub(super) async fn create(
     State(app): State<Shared>,
     headers: HeaderMap,
-    request: Request,
+    body: Body,
 ) -> Result<Response, Problem> {
     // A client that says what it will send is not let send it in vain.
     let length =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > app.uploads.limit().saturating_add(FORM)) {
+    let limit = tokio::task::block_in_place(|| app.uploads.limit());
+    if length.is_some_and(|length| length > limit.saturating_add(ADDED)) {
         let detail = format!(
-            "a file may have {} bytes now; the server's --upload-limit or its disk allows no more",
-            app.uploads.limit()
+            "a file may have {limit} bytes now; the server's --upload-limit or its disk allows no more"
         );
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
     }
-    let upload = receive(&app, request).await?;
+    let upload = receive(&app, &headers, body).await?;
     Ok((StatusCode::CREATED, Json(upload.shown(&base(&headers), app.settings.keep))).into_response())
 }
 
-async fn receive(app: &Shared, request: Request) -> Result<Upload, Problem> {
-    let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, "usage", detail);
-    let mut form = Multipart::from_request(request, app).await.map_err(|_| {
-        bad("an upload has to be multipart/form-data with a file in the field `content`".into())
-    })?;
+async fn receive(app: &Shared, headers: &HeaderMap, body: Body) -> Result<Upload, Problem> {
+    let mut form = Form::of(headers, body)?;
     let (mut incoming, mut metadata) = (None::<Incoming<'_>>, Map::new());
-    for _ in 0..MOST_PARTS {
-        let next = in_time(form.next_field()).await?;
-        let Some(mut field) = next.map_err(|error| bad(format!("the upload is cut off: {error}")))? else {
-            let incoming = incoming
-                .ok_or_else(|| Problem::value("the upload has no field `content`; send the file there"))?;
-            return tokio::task::block_in_place(|| incoming.finish(metadata));
-        };
-        match field.name() {
+    while let Some(part) = form.part().await? {
+        match part.name.as_deref() {
             Some("content") if incoming.is_none() => {
-                let name = field.file_name().unwrap_or("film").to_owned();
-                let kind = field.content_type().unwrap_or_default().to_owned();
-                let mut file = app.uploads.begin(&name, &kind)?;
-                while let Some(bytes) = chunk(&mut field).await? {
-                    tokio::task::block_in_place(|| file.write(&bytes))?;
+                let name = part.file_name.unwrap_or_else(|| "film".into());
+                let kind = part.content_type.unwrap_or_default();
+                let mut file = app.on_disk(|| app.uploads.begin(&name, &kind)).await?;
+                while let Some(bytes) = form.bytes().await? {
+                    app.on_disk(|| file.write(&bytes)).await?;
                 }
                 incoming = Some(file);
             }
             Some("metadata") => {
                 let mut text = Vec::new();
-                while let Some(bytes) = chunk(&mut field).await? {
+                while let Some(bytes) = form.bytes().await? {
                     text.extend_from_slice(&bytes);
                     if text.len() > MOST_METADATA {
                         return Err(Problem::value(format!("metadata may have {MOST_METADATA} bytes")));
@@ -77,6 +61,9 @@ async fn receive(app: &Shared, request: Request) -> Result<Upload, Problem> {
                 }
                 let parsed = serde_json::from_slice::<Map<String, Value>>(&text);
                 metadata = parsed.map_err(|_| Problem::value("`metadata` has to be a JSON object"))?;
+                if metadata.values().map(count).sum::<usize>() > MAX_METADATA_VALUES {
+                    return Err(Problem::value(format!("metadata may have {MAX_METADATA_VALUES} values")));
+                }
             }
             _ => {
                 return Err(Problem::value(
@@ -85,21 +72,18 @@ async fn receive(app: &Shared, request: Request) -> Result<Upload, Problem> {
             }
         }
     }
-    Err(bad(format!("an upload has {MOST_PARTS} parts at most")))
+    let incoming =
+        incoming.ok_or_else(|| Problem::value("the upload has no field `content`; send the file there"))?;
+    app.on_disk(|| incoming.finish(metadata)).await
 }
 
-async fn chunk(field: &mut Field<'_>) -> Result<Option<axum::body::Bytes>, Problem> {
-    let cut =
-        |error| Problem::new(StatusCode::BAD_REQUEST, "usage", format!("the upload is cut off: {error}"));
-    in_time(field.chunk()).await?.map_err(cut)
-}
-
-async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
-    let late = |_| {
-        let detail = format!("nothing came for {} seconds; send the file again", SILENCE.as_secs());
-        Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", detail)
-    };
-    tokio::time::timeout(SILENCE, work).await.map_err(late)
+/// How many values a value is. The parser limits how deep they lie.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(values) => values.iter().map(count).sum::<usize>(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
 }
 
 pub(super) async fn list(State(app): State<Shared>, headers: HeaderMap) -> Json<Value> {
@@ -119,11 +103,10 @@ pub(super) async fn about(
 }
 
 pub(super) async fn remove(State(app): State<Shared>, Id(id): Id) -> Result<StatusCode, Problem> {
-    let media = Media::File { id: id.clone() };
-    if app.jobs.all().iter().any(|job| job.media == media && !job.status.is_over()) {
-        return Err(Problem::conflict("a job needs this file; cancel it first"));
+    if app.jobs.uses(&id) {
+        return Err(Problem::conflict("a job needs this file; cancel or remove it first"));
     }
-    tokio::task::block_in_place(|| app.uploads.remove(&id))?;
+    app.on_disk(|| app.uploads.remove(&id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -133,12 +116,13 @@ pub(super) async fn content(
     Id(id): Id,
 ) -> Result<Response, Problem> {
     let upload = app.uploads.get(&id).ok_or_else(|| Problem::missing("file"))?;
-    let file = app.uploads.content(&upload).map_err(|_| Problem::missing("file"))?;
-    content::answer(file, &headers, &content::About { name: &upload.name, tag: &upload.id, download: false })
+    let file = tokio::task::block_in_place(|| app.uploads.content(&upload));
+    let file = file.map_err(|_| Problem::missing("file"))?;
+    content::answer(&app, (file, ()), &headers, &content::About::file(&upload.name, upload.id, false))
 }
 
 pub(super) async fn folders(State(app): State<Shared>, uri: Uri) -> Result<Json<Value>, Problem> {
     let words = query(&uri, &["path"])?;
     let path = words.get("path").map(String::as_str);
-    tokio::task::block_in_place(|| app.folders.list(path)).map(Json)
+    app.on_share(|| app.folders.list(path)).await?.map(Json)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use remaster::{PlanRequest, Restoration, StillRequest, Task};
@@ -13,16 +13,14 @@ use remaster_disk::Folder;
 use serde_json::{Map, Value, json};
 
 use super::predictions::{media, refuse_scripts, wanted};
-use super::{Id, SMALL, Shared, Words, base, number, object, only, query};
+use super::{Id, SMALL, Shared, Words, base, content, number, object, only, query};
 use crate::app::Film;
 use crate::id;
+use crate::input::NO_NETWORK;
 use crate::job::{Media, Status};
 use crate::problem::Problem;
 use crate::time;
-use crate::watched::Moved;
-
-/// Bytes of a picture at most: 8K without compression is less.
-const MOST_PICTURE: u64 = 256 << 20;
+use crate::watched::Client;
 
 /// Previews that are kept, and for how long.
 const MOST_PREVIEWS: usize = 20;
@@ -34,9 +32,9 @@ const LONGEST: f64 = 1e8;
 const WIDTHS: [usize; 2] = [16, 16384];
 
 pub(super) async fn plan(State(app): State<Shared>, body: Body) -> Result<Json<Value>, Problem> {
-    let asked = object(&app, body, SMALL).await?;
+    let asked = object(body, SMALL).await?;
     only(&asked, &["version", "input"])?;
-    let (film, how) = on_disk(&app, &asked)?;
+    let (film, how) = on_disk(&app, &asked).await?;
     let request = PlanRequest { input: film.path.clone(), how, card: None };
     let plan = app.look(Task::Plan(Box::new(request)), Some(&film)).await?;
     let number = |path: &str| plan.pointer(path).and_then(Value::as_u64);
@@ -74,7 +72,7 @@ fn fraction(value: &Value) -> Option<f64> {
 }
 
 /// The film and the settings of a request that looks at a film on the disk.
-fn on_disk(app: &Shared, asked: &Map<String, Value>) -> Result<(Film, Restoration), Problem> {
+async fn on_disk(app: &Shared, asked: &Map<String, Value>) -> Result<(Film, Restoration), Problem> {
     let version = asked.get("version").and_then(Value::as_str);
     let (wanted, _) = wanted(app, version, asked)?;
     if wanted.media.starts_with("data:") {
@@ -86,23 +84,23 @@ fn on_disk(app: &Shared, asked: &Map<String, Value>) -> Result<(Film, Restoratio
             "a film on another host can be looked at once it was fetched; start the job, or upload the film",
         ));
     }
-    let film = tokio::task::block_in_place(|| app.film(&media))?;
+    let film = app.film_now(&media).await?;
     Ok((film, wanted.how))
 }
 
 pub(super) async fn preview(
     State(app): State<Shared>,
-    Extension(moved): Extension<Moved>,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = object(&app, body, SMALL).await?;
+    let asked = object(body, SMALL).await?;
     only(&asked, &["version", "input", "seconds"])?;
     let seconds =
         asked.get("seconds").map_or(Some(0.0), Value::as_f64).filter(|s| (0.0..=LONGEST).contains(s));
     let seconds =
         seconds.ok_or_else(|| Problem::value("`seconds` has to be a time in the film, from 0 on"))?;
-    let (film, mut how) = on_disk(&app, &asked)?;
+    let (film, mut how) = on_disk(&app, &asked).await?;
     let device = app.jobs.borrow().ok_or_else(|| {
         Problem::busy(
             "device-busy",
@@ -110,7 +108,7 @@ pub(super) async fn preview(
         )
     })?;
     how.device.name = app.settings.devices.get(device.slot).cloned();
-    let desk = Desk::new(&app)?;
+    let desk = Desk::new(&app).await?;
     let request = StillRequest {
         input: film.path.clone(),
         at: Duration::from_secs_f64(seconds),
@@ -120,10 +118,11 @@ pub(super) async fn preview(
         how,
     };
     // A large network on a CPU takes minutes for a frame. A client that goes away ends it.
-    let work = app.process(Task::Still(Box::new(request)), Some(&film), None, (device, desk));
-    let (made, (device, desk)) = moved.during(work).await?;
+    let limit = Some(app.settings.preview_limit);
+    let work = app.process(Task::Still(Box::new(request)), Some(&film), limit, (device, desk));
+    let (made, (device, desk)) = client.during(work).await?;
     drop(device);
-    let id = tokio::task::block_in_place(|| desk.keep());
+    let id = app.on_disk(|| desk.keep()).await;
     let url = |side: &str| format!("{}/v1/previews/{id}/{side}", base(&headers));
     let answer = json!({
         "id": id,
@@ -144,9 +143,14 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(app: &Shared) -> Result<Self, Problem> {
+    async fn new(app: &Shared) -> Result<Self, Problem> {
+        // Pictures stay until slow clients have read them.
+        if tokio::task::block_in_place(|| app.uploads.limit()) == 0 {
+            let detail = "the disk of the server is full; remove old results and try again";
+            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", detail));
+        }
         let id = id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?;
-        let made = tokio::task::block_in_place(|| app.previews.new_folder(&id, true));
+        let made = app.on_disk(|| app.previews.new_folder(&id, true)).await;
         made.map_err(|error| Problem::system("pictures cannot be kept", &error))?;
         Ok(Desk { app: Shared::clone(app), id, kept: false })
     }
@@ -159,10 +163,12 @@ impl Desk {
         self.app.previews.folder(&self.id)
     }
 
-    /// Keeps it, and removes the oldest of many.
+    /// Keeps it, and removes the oldest of many. Those that are still being made have no second picture yet.
     fn keep(mut self) -> String {
         self.kept = true;
         let app = &self.app;
+        let is_made =
+            |id: &String| app.previews.folder(id).is_ok_and(|folder| folder.read("after.png").is_ok());
         let made = |id: &str| {
             let about = std::fs::symlink_metadata(app.previews.path().join(id));
             about.and_then(|about| about.modified()).unwrap_or(std::time::UNIX_EPOCH)
@@ -173,6 +179,7 @@ impl Desk {
             .unwrap_or_default()
             .into_iter()
             .filter_map(|name| name.into_string().ok())
+            .filter(is_made)
             .collect();
         all.sort_by_key(|id| std::cmp::Reverse(made(id)));
         for old in all.iter().skip(MOST_PREVIEWS) {
@@ -192,6 +199,7 @@ impl Drop for Desk {
 
 pub(super) async fn preview_picture(
     State(app): State<Shared>,
+    headers: HeaderMap,
     Words(words): Words,
 ) -> Result<Response, Problem> {
     let id = words.get("id").filter(|id| id::is_id(id)).ok_or_else(|| Problem::missing("preview"))?;
@@ -200,18 +208,9 @@ pub(super) async fn preview_picture(
         Some("after") => "after.png",
         _ => return Err(Problem::missing("side")),
     };
-    let folder = app.previews.folder(id).map_err(|_| Problem::missing("preview"))?;
-    png(&folder, name)
-}
-
-fn png(folder: &Folder, name: &str) -> Result<Response, Problem> {
-    let bytes = tokio::task::block_in_place(|| folder.bytes(name, MOST_PICTURE))
-        .map_err(|_| Problem::missing("picture"))?;
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("image/png")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600")),
-    ];
-    Ok((headers, bytes).into_response())
+    let opened = app.on_disk(|| app.previews.folder(id)?.read(name)).await;
+    let file = opened.map_err(|_| Problem::missing("picture"))?;
+    content::answer(&app, (file, ()), &headers, &content::About::picture(name, format!("{id}-{name}")))
 }
 
 /// A frame of a film as a picture.
@@ -221,8 +220,9 @@ async fn still(
     at: f64,
     width: Option<usize>,
     how: Restoration,
+    headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let desk = Desk::new(app)?;
+    let desk = Desk::new(app).await?;
     let request = StillRequest {
         input: film.path.clone(),
         at: Duration::from_secs_f64(at.clamp(0.0, LONGEST)),
@@ -232,45 +232,57 @@ async fn still(
         how,
     };
     let (_, desk) = app.look_with(Task::Still(Box::new(request)), Some(film), desk).await?;
-    let folder = desk.folder().map_err(|error| Problem::system("the picture cannot be read", &error))?;
-    png(&folder, "before.png")
+    let opened = app.on_disk(|| desk.folder()?.read("before.png")).await;
+    let file = opened.map_err(|error| Problem::system("the picture cannot be read", &error))?;
+    let tag = desk.id.clone();
+    content::answer(app, (file, desk), headers, &content::About::picture("picture.png", tag))
 }
 
 /// How a film is read when it is only looked at.
 fn looking(app: &Shared, how: &Restoration) -> Restoration {
     let mut looking = app.settings.how.clone();
-    looking.models.model = "identity".into();
+    looking.models.model = NO_NETWORK.into();
     looking.source = how.source.clone();
     looking
 }
 
 pub(super) async fn picture_of_file(
     State(app): State<Shared>,
+    headers: HeaderMap,
     uri: Uri,
     Id(id): Id,
 ) -> Result<Response, Problem> {
     let words = query(&uri, &["seconds", "width"])?;
-    picture(&app, &app.film(&Media::File { id })?, &words).await
+    picture(&app, &app.film(&Media::File { id })?, &words, &headers).await
 }
 
-pub(super) async fn picture_in_folder(State(app): State<Shared>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn picture_in_folder(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Problem> {
     let words = query(&uri, &["path", "seconds", "width"])?;
-    picture(&app, &in_folder(&app, &words)?, &words).await
+    picture(&app, &in_folder(&app, &words).await?, &words, &headers).await
 }
 
-async fn picture(app: &Shared, film: &Film, words: &HashMap<String, String>) -> Result<Response, Problem> {
+async fn picture(
+    app: &Shared,
+    film: &Film,
+    words: &HashMap<String, String>,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
     let seconds = number(words, "seconds", 0.0, LONGEST, "a time in the film, from 0 on")?.unwrap_or(0.0);
     let width = number(words, "width", WIDTHS[0], WIDTHS[1], "a whole number from 16 to 16384")?;
-    still(app, film, seconds, width, looking(app, &app.settings.how)).await
+    still(app, film, seconds, width, looking(app, &app.settings.how), headers).await
 }
 
 /// The film below an allowed folder that the words behind the question mark name.
-fn in_folder(app: &Shared, words: &HashMap<String, String>) -> Result<Film, Problem> {
+async fn in_folder(app: &Shared, words: &HashMap<String, String>) -> Result<Film, Problem> {
     let missing = || Problem::new(StatusCode::BAD_REQUEST, "usage", "`path` is missing; name a film");
     let place = app.folders.place(words.get("path").ok_or_else(missing)?)?;
     place.names.last().map_or(Ok(()), |name| refuse_scripts(name))?;
     let media = Media::Path { folder: place.folder, names: place.names };
-    tokio::task::block_in_place(|| app.film(&media))
+    app.film_now(&media).await
 }
 
 pub(super) async fn probe_of_file(State(app): State<Shared>, Id(id): Id) -> Result<Json<Value>, Problem> {
@@ -278,7 +290,7 @@ pub(super) async fn probe_of_file(State(app): State<Shared>, Id(id): Id) -> Resu
 }
 
 pub(super) async fn probe_in_folder(State(app): State<Shared>, uri: Uri) -> Result<Json<Value>, Problem> {
-    facts(&app, &in_folder(&app, &query(&uri, &["path"])?)?).await
+    facts(&app, &in_folder(&app, &query(&uri, &["path"])?).await?).await
 }
 
 /// What a film is.
@@ -308,6 +320,7 @@ async fn probe(app: &Shared, film: &Film) -> Result<Value, Problem> {
 
 pub(super) async fn frame(
     State(app): State<Shared>,
+    headers: HeaderMap,
     uri: Uri,
     Words(path): Words,
 ) -> Result<Response, Problem> {
@@ -322,18 +335,18 @@ pub(super) async fn frame(
     };
     let id = path.get("id").filter(|id| id::is_id(id)).ok_or_else(|| Problem::missing("prediction"))?;
     let n = path.get("n").and_then(|n| n.parse::<u32>().ok()).ok_or_else(|| Problem::missing("frame"))?;
-    let job = app.jobs.get(id).ok_or_else(|| Problem::missing("prediction"))?;
+    let job = app.jobs.get(id)?;
     let done = job.status == Status::Succeeded;
     if after && !done {
         return Err(Problem::conflict("frames of the result are there when the job has succeeded"));
     }
     let result = Film::at(app.jobs.path(id).join(job.result()), &job.output_name());
     // It may be gone when the result is still there.
-    let source = || match &job.media {
-        Media::Url { .. } => Ok(Film::at(app.jobs.path(id).join("fetched"), &job.name)),
-        media => app.film(media),
+    let shown = match &job.media {
+        _ if after => result.clone(),
+        Media::Url { .. } => Film::at(app.jobs.path(id).join("fetched"), &job.name),
+        media => app.film_now(media).await?,
     };
-    let shown = if after { result.clone() } else { source()? };
     // Frames are counted as those of the result, which has the times of its source.
     let rate = rate(&app, if done { &result } else { &shown }, id, done).await?;
     let at = rate.map_or(0.0, |rate| (f64::from(n) - 0.5).max(0.0) / rate);
@@ -341,12 +354,12 @@ pub(super) async fn frame(
         true => looking(&app, &app.settings.how),
         false => looking(&app, &job.how),
     };
-    still(&app, &shown, at, width, how).await
+    still(&app, &shown, at, width, how, &headers).await
 }
 
 /// Frames per second of the result of a job or of its source, asked once for each.
 async fn rate(app: &Shared, film: &Film, id: &str, done: bool) -> Result<Option<f64>, Problem> {
-    if remaster::is_still(&film.path) {
+    if tokio::task::block_in_place(|| remaster::is_still(&film.path)) {
         return Ok(None);
     }
     let key = (id.to_owned(), done);

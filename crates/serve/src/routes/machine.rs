@@ -1,17 +1,19 @@
 //! The server and its machine: models, devices, figures, the way in.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use remaster::Task;
 use serde_json::{Value, json};
+use tokio::task::block_in_place;
 
-use super::{Shared, Words, base, object, only};
+use super::{FEW, Shared, Words, base, object, only};
 use crate::door::Room;
-use crate::input::{MODELS, is_inside};
+use crate::input::{MODELS, NO_NETWORK, is_inside};
 use crate::problem::Problem;
+use crate::watched::Client;
 use crate::{metrics, time};
 
 pub(super) async fn session(
@@ -21,24 +23,29 @@ pub(super) async fn session(
 ) -> Result<Json<Value>, Problem> {
     app.door.check(&Method::GET, &uri, &headers, Room::Inside)?;
     let settings = &app.settings;
+    let (limit, free) = block_in_place(|| (app.uploads.limit(), remaster_disk::free_space(&settings.state)));
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "token_required": app.door.has_token(),
         "folders": app.folders.shown(),
-        "upload_limit": app.uploads.limit(),
-        "free_disk": remaster_disk::free_space(&settings.state),
+        "upload_limit": limit,
+        "free_disk": free,
         "keep_seconds": settings.keep.as_secs(),
         "jobs_limit": settings.jobs,
     })))
 }
 
-pub(super) async fn enter(State(app): State<Shared>, body: Body) -> Result<Response, Problem> {
-    let asked = object(&app, body, 4 << 10).await?;
+pub(super) async fn enter(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = object(body, FEW).await?;
     only(&asked, &["token"])?;
     let token = asked.get("token").and_then(Value::as_str).unwrap_or_default();
     if !app.door.is_token(token) {
-        // A guess takes time. So few wait here that they keep no one else out.
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        // A guess takes time, and its place meanwhile only if nobody else needs it.
+        client.penalty(std::time::Duration::from_millis(500)).await;
         return Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "token",
@@ -61,8 +68,10 @@ pub(super) async fn secret(State(app): State<Shared>) -> Json<Value> {
 pub(super) async fn models(State(app): State<Shared>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
     let installed = installed(&app).await?;
     let base = base(&headers);
+    // What is no model is not offered beside them; requests can name it.
+    let offered = MODELS.iter().filter(|(name, _)| *name != NO_NETWORK);
     let results: Vec<Value> =
-        MODELS.iter().map(|(name, about)| described(name, about, &installed, &base)).collect();
+        offered.map(|(name, about)| described(name, about, &installed, &base)).collect();
     Ok(Json(json!({"results": results, "next": null, "previous": null})))
 }
 
@@ -160,7 +169,7 @@ pub(super) async fn health() -> &'static str {
 
 pub(super) async fn ready(State(app): State<Shared>) -> Result<&'static str, Problem> {
     // Without room on the disk nothing can be taken.
-    match app.uploads.limit() {
+    match block_in_place(|| app.uploads.limit()) {
         0 => Err(Problem::busy("disk-full", "the disk is full; remove old results")),
         _ => Ok("ready"),
     }
@@ -168,5 +177,5 @@ pub(super) async fn ready(State(app): State<Shared>) -> Result<&'static str, Pro
 
 pub(super) async fn metrics(State(app): State<Shared>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], metrics::written(&app)).into_response()
+    ([(header::CONTENT_TYPE, kind)], block_in_place(|| metrics::written(&app))).into_response()
 }

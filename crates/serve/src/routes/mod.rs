@@ -3,46 +3,54 @@
 mod content;
 mod events;
 mod files;
+mod form;
+mod inside;
 mod looks;
 mod machine;
 mod page;
 mod predictions;
 
 use std::collections::HashMap;
-use std::ops::Deref;
+use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Query, Request, State};
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
+use axum::{Extension, Router};
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
-use tokio::sync::OwnedSemaphorePermit;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::door::Room;
-use crate::id;
-use crate::openapi;
+use crate::job::Viewer;
+use crate::places::{Class, Place};
 use crate::problem::Problem;
+use crate::watched::Client;
+use crate::{id, openapi};
 
 /// What every handler gets.
 pub(crate) type Shared = Arc<App>;
 
-/// How long the body of a small request may take.
+/// How long the body of a request may take, and one of a few words.
 const BODY: Duration = Duration::from_secs(30);
+const WORDS: Duration = Duration::from_secs(5);
 
-/// Values of a request at most.
+/// Bytes of a few words.
+pub(crate) const FEW: usize = 4 << 10;
+
+/// Values of a request at most. One of two bytes takes hundreds in memory.
 const MOST_VALUES: usize = 10_000;
 
-/// Bytes of a request that needs no turn. All connections together hold 32 MiB of those.
-pub(crate) const SMALL: usize = 64 << 10;
+/// Bytes of a request at most, without a film that is inside. All connections together have 14 MiB of those.
+pub(crate) const SMALL: usize = 32 << 10;
 
 /// What pages may load: only what this server sends.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
@@ -61,8 +69,7 @@ pub(crate) fn all(app: &Shared) -> Router {
         .route("/folders", get(files::folders))
         .route("/folders/picture", get(looks::picture_in_folder))
         .route("/folders/probe", get(looks::probe_in_folder))
-        // Uploads count their bytes themselves.
-        .route("/files", get(files::list).post(files::create).layer(DefaultBodyLimit::disable()))
+        .route("/files", get(files::list).post(files::create))
         .route("/files/{id}", get(files::about).delete(files::remove))
         .route("/files/{id}/content", get(files::content))
         .route("/files/{id}/picture", get(looks::picture_of_file))
@@ -94,7 +101,7 @@ pub(crate) fn all(app: &Shared) -> Router {
         .route("/readyz", get(machine::ready))
         .route("/metrics", get(machine::metrics))
         .route("/openapi.json", get(openapi::document))
-        .fallback(|| async { Problem::missing("address") })
+        .fallback(|| async { Problem::no_address() })
         .method_not_allowed_fallback(|| async {
             let detail = "this address does not take this method; /openapi.json lists those that it takes";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
@@ -108,13 +115,38 @@ pub(crate) fn all(app: &Shared) -> Router {
 }
 
 /// Lets requests in, and adds what every answer says.
-async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
+async fn guard(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Extension(place): Extension<Arc<Place>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let room = room(request.uri().path());
     let is_page = room == Room::Public && !request.uri().path().starts_with("/healthz");
     let checked = app.door.check(request.method(), request.uri(), request.headers(), room);
-    let mut response = match checked {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+    let known = checked.is_ok() && room != Room::Public && app.door.knows_token(request.headers());
+    let class = match request.body().is_end_stream() {
+        _ if !known => Class::Unknown,
+        true => Class::Asking,
+        false => Class::Sending,
+    };
+    let checked = match place.is_free_for(request.headers(), class).await {
+        true => checked,
+        false => Err(Problem::busy("busy", "too many requests are under way; try again in a moment")),
+    };
+    let is_old = request.version() < Version::HTTP_11;
+    let answer = async {
+        match checked {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    let mut response = tokio::select! {
+        biased;
+        response = answer => response,
+        // Nobody reads it; what was done for the client ends.
+        () = client.gone(is_old) => Problem::busy("interrupted", "the client is gone").into_response(),
     };
     let headers = response.headers_mut();
     let mut add = |name, value: &'static str| drop(headers.insert(name, HeaderValue::from_static(value)));
@@ -146,6 +178,33 @@ pub(crate) fn base(headers: &HeaderMap) -> String {
     format!("{}://{host}", if tls { "https" } else { "http" })
 }
 
+/// Headers of proxies. With one of them, a client on loopback is a proxy for another machine.
+const FORWARDED: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+
+impl<S: Send + Sync> FromRequestParts<S> for Viewer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let headers = &parts.headers;
+        let is_local = parts.extensions.get::<Client>().is_some_and(Client::is_local)
+            && names_this_machine(headers)
+            && !FORWARDED.iter().any(|name| headers.contains_key(*name));
+        Ok(Viewer { base: base(headers), is_local })
+    }
+}
+
+/// True if the client knows the server by an address that means its own machine.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(host) => host.split(']').next(),
+        None => host.split(':').next(),
+    };
+    let name = name.unwrap_or_default();
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 /// An id in the path.
 pub(crate) struct Id(pub(crate) String);
 
@@ -171,7 +230,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Words {
 
 async fn words<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<HashMap<String, String>, Problem> {
     let path = Path::<HashMap<String, String>>::from_request_parts(parts, state).await;
-    path.map(|Path(words)| words).map_err(|_| Problem::missing("address"))
+    path.map(|Path(words)| words).map_err(|_| Problem::no_address())
 }
 
 /// The words behind the question mark. Names that are not known are refused.
@@ -208,58 +267,67 @@ pub(crate) fn number<T: std::str::FromStr + PartialOrd>(
     number.map(Some).ok_or_else(wrong)
 }
 
-/// The JSON object of a request.
-pub(crate) struct Sent {
-    map: Map<String, Value>,
-    /// Of a large one; others wait until it is dropped.
-    _turn: Option<OwnedSemaphorePermit>,
-}
-
-impl Deref for Sent {
-    type Target = Map<String, Value>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.map
-    }
-}
-
 /// Reads the JSON object of a request, of `most` bytes at most.
-pub(crate) async fn object(app: &App, body: Body, most: usize) -> Result<Sent, Problem> {
-    let bad = |kind: &str, detail: String| Problem::new(StatusCode::BAD_REQUEST, kind, detail);
-    let late =
-        || Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "the request took too long; send it again");
-    let read = tokio::time::timeout(BODY, bytes(app, body, most)).await;
-    let (bytes, turn) = read.map_err(|_| late())?.ok_or_else(|| {
-        let detail =
-            format!("the request is cut off, or longer than {most} bytes; upload films to /v1/files");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
-    })?;
-    // A value of two bytes takes hundreds in memory. Films in a request are base64, which has none of these signs.
-    if bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count() > MOST_VALUES {
-        return Err(bad("usage", format!("a request has {MOST_VALUES} values at most")));
-    }
-    let value = serde_json::from_slice::<Value>(&bytes)
-        .map_err(|error| bad("usage", format!("the request is not valid JSON ({error}); send an object")))?;
-    match value {
-        Value::Object(map) => Ok(Sent { map, _turn: turn }),
-        _ => Err(bad("usage", "the request has to be a JSON object".into())),
-    }
+pub(crate) async fn object(body: Body, most: usize) -> Result<Map<String, Value>, Problem> {
+    let mut text = Text::new(most);
+    let read = async {
+        let mut chunks = body.into_data_stream();
+        while let Some(chunk) = chunks.next().await {
+            text.push(&chunk.map_err(|_| cut_off())?)?;
+        }
+        Ok(())
+    };
+    in_time(if most > FEW { BODY } else { WORDS }, read).await?;
+    text.object()
 }
 
-/// The bytes of a request, and its turn if they are many. `None` if it is cut off or too long.
-async fn bytes(app: &App, body: Body, most: usize) -> Option<(Vec<u8>, Option<OwnedSemaphorePermit>)> {
-    let (mut bytes, mut turn, mut chunks) = (Vec::new(), None, body.into_data_stream());
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.ok()?;
-        if bytes.len() + chunk.len() > most {
-            return None;
-        }
-        if bytes.len() + chunk.len() > SMALL && turn.is_none() {
-            turn = Some(Arc::clone(&app.large).acquire_owned().await.ok()?);
-        }
-        bytes.extend_from_slice(&chunk);
+/// Waits for a client, but not for ever.
+async fn in_time<T>(limit: Duration, read: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    let late =
+        |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "the request took too long; send it again");
+    tokio::time::timeout(limit, read).await.map_err(late)?
+}
+
+fn cut_off() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "usage", "the request is cut off; send it again")
+}
+
+/// The text of a request, as it comes.
+struct Text {
+    bytes: Vec<u8>,
+    most: usize,
+    /// Signs before values.
+    signs: usize,
+}
+
+impl Text {
+    fn new(most: usize) -> Self {
+        Text { bytes: Vec::new(), most, signs: 0 }
     }
-    Some((bytes, turn))
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        self.signs += bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
+        if self.signs > MOST_VALUES {
+            let detail = format!("a request has {MOST_VALUES} values at most");
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "usage", detail));
+        }
+        if self.bytes.len() + bytes.len() > self.most {
+            let detail = format!("the request is longer than {} bytes; upload films to /v1/files", self.most);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn object(&self) -> Result<Map<String, Value>, Problem> {
+        let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, "usage", detail);
+        let value = serde_json::from_slice::<Value>(&self.bytes)
+            .map_err(|error| bad(format!("the request is not valid JSON ({error}); send an object")))?;
+        match value {
+            Value::Object(map) => Ok(map),
+            _ => Err(bad("the request has to be a JSON object".into())),
+        }
+    }
 }
 
 /// Refuses names that mean nothing here.

@@ -5,20 +5,21 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use remaster::Task;
 use remaster_disk::hex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use tokio::task::block_in_place;
 
-use super::{Id, Sent, Shared, Words, base, content, number, object, only, query};
+use super::inside::{self, Sent, TAKEN};
+use super::{FEW, Id, Shared, Words, content, number, object, only, query};
+use crate::app::App;
 use crate::hosts::Purpose;
 use crate::input::{self, Asked};
-use crate::job::{Job, Media, Status, Webhook};
-use crate::jobs::Change;
+use crate::job::{Job, Media, Status, Viewer, Webhook};
+use crate::jobs::{Action, Change, Cursor};
 use crate::problem::Problem;
 use crate::uploads::display_name;
 use crate::{id, runner, time};
@@ -44,16 +45,18 @@ const EVENTS: [&str; 4] = ["start", "output", "logs", "completed"];
 
 pub(super) async fn create(
     State(app): State<Shared>,
+    viewer: Viewer,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = object(&app, body, MOST_BODY).await?;
-    let version = asked.get("version").and_then(Value::as_str).map(str::to_owned);
-    make(&app, &headers, version.as_deref(), asked).await
+    let asked = inside::object(&app, body, MOST_BODY).await?;
+    let version = asked.map.get("version").and_then(Value::as_str).map(str::to_owned);
+    make(&app, &viewer, &headers, version.as_deref(), asked).await
 }
 
 pub(super) async fn create_for_model(
     State(app): State<Shared>,
+    viewer: Viewer,
     headers: HeaderMap,
     Words(words): Words,
     body: Body,
@@ -61,21 +64,28 @@ pub(super) async fn create_for_model(
     if words.get("owner").map(String::as_str) != Some("remaster") {
         return Err(Problem::missing("model"));
     }
-    let asked = object(&app, body, MOST_BODY).await?;
-    make(&app, &headers, words.get("name").map(String::as_str), asked).await
+    let asked = inside::object(&app, body, MOST_BODY).await?;
+    make(&app, &viewer, &headers, words.get("name").map(String::as_str), asked).await
 }
 
 async fn make(
     app: &Shared,
+    viewer: &Viewer,
     headers: &HeaderMap,
     model: Option<&str>,
-    asked: Sent,
+    asked: Sent<'_>,
 ) -> Result<Response, Problem> {
+    let Sent { map: asked, film } = asked;
     only(&asked, &NAMES)?;
     let wait = wait(headers)?;
     let key = key(headers)?;
     let webhook = webhook(app, &asked)?;
     let (wanted, mut given) = wanted(app, model, &asked)?;
+    let film = film.filter(|_| wanted.media == TAKEN);
+    if let Some(film) = &film {
+        // Two films are two requests.
+        given.insert("media".into(), json!(format!("{TAKEN}{}", film.digest())));
+    }
     let hash = key.as_ref().map(|_| {
         let asked = json!([wanted.model, given]).to_string();
         hex(&Sha256::digest(asked))
@@ -83,24 +93,27 @@ async fn make(
     if let (Some(key), Some(hash)) = (&key, &hash)
         && let Some(id) = app.jobs.with_key(key, hash)?
     {
-        return answer(app, headers, &id, wait).await;
+        return answer(app, viewer, &id, wait).await;
     }
     if !input::is_inside(&wanted.model) {
         // A model that is not installed would fail hours later, when it is its turn.
         app.look(Task::Networks(Box::new(wanted.how.models.clone())), None).await?;
     }
-    let (media, name) = media(app, &wanted.media)?;
-    let picture = tokio::task::block_in_place(|| is_picture(app, &media, &name));
-    let ending = input::ending(wanted.format.as_deref(), picture)?;
-    let inside = match &media {
-        Media::File { id } if wanted.media.starts_with("data:") => Some(id.clone()),
-        _ => None,
+    let mut inside = Inside { app, id: None };
+    let (media, name) = match film {
+        Some(film) => {
+            let upload = app.on_disk(|| film.finish(Map::new())).await?;
+            inside.id = Some(upload.id.clone());
+            (Media::File { id: upload.id }, upload.name)
+        }
+        None => media(app, &wanted.media)?,
     };
-    if let Some(id) = &inside {
+    let picture = block_in_place(|| is_picture(app, &media, &name));
+    let ending = input::ending(wanted.format.as_deref(), picture)?;
+    if let Some(id) = &inside.id {
         // A film is kept once.
-        given.insert("media".into(), json!(format!("{}/v1/files/{id}", base(headers))));
+        given.insert("media".into(), json!(format!("{}/v1/files/{id}", viewer.base)));
     }
-    drop((asked, wanted.media));
     let job = Job {
         id: id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?,
         model: wanted.model,
@@ -112,7 +125,7 @@ async fn make(
         target: wanted.target,
         status: Status::Starting,
         paused: false,
-        wish: None,
+        stop: None,
         rank: 0.0,
         created: time::now(),
         started: None,
@@ -122,31 +135,46 @@ async fn make(
         frames: None,
         seconds: None,
         memory: None,
+        saved: None,
         webhook,
         key,
         asked: hash,
-        base: base(headers),
+        base: viewer.base.clone(),
     };
-    let added = tokio::task::block_in_place(|| app.jobs.add(job));
-    if let (Some(id), false) = (&inside, matches!(added, Ok((_, true)))) {
-        // No job needs the film that was inside the request.
-        let _ = tokio::task::block_in_place(|| app.uploads.remove(id));
+    let added = app.jobs.add(job).await;
+    if matches!(added, Ok((_, true))) {
+        inside.id = None;
     }
-    answer(app, headers, &added?.0, wait).await
+    drop(inside);
+    answer(app, viewer, &added?.0, wait).await
+}
+
+/// The film that was inside a request. It is removed when no job needs it.
+struct Inside<'a> {
+    app: &'a App,
+    id: Option<String>,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        // A request that ends while its job is saved leaves the job.
+        if let Some(id) = self.id.take().filter(|id| !self.app.jobs.knows(id)) {
+            let _ = block_in_place(|| self.app.uploads.remove(&id));
+        }
+    }
 }
 
 /// A job that was made, after its end if the client waits for that.
 async fn answer(
     app: &Shared,
-    headers: &HeaderMap,
+    viewer: &Viewer,
     id: &str,
     wait: Option<Duration>,
 ) -> Result<Response, Problem> {
     let mut changes = app.jobs.watch();
-    let over = |id: &str| app.jobs.get(id).is_none_or(|job| job.status.is_over());
     if let Some(wait) = wait {
         let until_over = async {
-            while !over(id) {
+            while !app.jobs.is_over(id) {
                 match changes.recv().await {
                     Ok(Change::State(_) | Change::Removed(_) | Change::Line { .. }) => {}
                     Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
@@ -156,8 +184,8 @@ async fn answer(
         };
         let _ = tokio::time::timeout(wait, until_over).await;
     }
-    let mut shown = app.jobs.shown(id, &base(headers)).ok_or_else(|| Problem::missing("prediction"))?;
-    if wait.is_some() && !over(id) {
+    let mut shown = app.jobs.shown(id, viewer).ok_or_else(|| Problem::missing("prediction"))?;
+    if wait.is_some() && !app.jobs.is_over(id) {
         // Clients that wait take any other word for the end.
         shown["status"] = json!(Status::Starting);
     }
@@ -182,8 +210,8 @@ pub(super) fn wanted(
 
 /// Where the film is, and what it is called.
 pub(super) fn media(app: &Shared, text: &str) -> Result<(Media, String), Problem> {
-    if let Some(data) = text.strip_prefix("data:") {
-        return data_url(app, data);
+    if text.starts_with(TAKEN) {
+        return Err(inside::wrong());
     }
     if text.len() > MOST_TEXT || text.chars().any(char::is_control) {
         return Err(Problem::value("input.media is no path and no address"));
@@ -194,6 +222,7 @@ pub(super) fn media(app: &Shared, text: &str) -> Result<(Media, String), Problem
         let id = text.get(at + "/v1/files/".len()..).unwrap_or_default().trim_end_matches("/content");
         // The host is that by which the client knows us.
         if let Some(upload) = app.uploads.get(id) {
+            upload.usable()?;
             return Ok((Media::File { id: id.to_owned() }, upload.name));
         }
         if id::is_id(id) {
@@ -208,7 +237,7 @@ pub(super) fn media(app: &Shared, text: &str) -> Result<(Media, String), Problem
         return Ok((Media::Url { url: text.to_owned() }, display_name(path)));
     }
     let place = app.folders.place(local(text))?;
-    tokio::task::block_in_place(|| app.folders.open(&place))?;
+    block_in_place(|| app.folders.open(&place))?;
     let name = place.names.last().map(|name| display_name(name)).unwrap_or_default();
     refuse_scripts(&name)?;
     Ok((Media::Path { folder: place.folder, names: place.names }, name))
@@ -233,30 +262,6 @@ pub(super) fn refuse_scripts(name: &str) -> Result<(), Problem> {
             Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "script-not-typed", detail))
         }
     }
-}
-
-/// A film inside the request becomes an upload.
-fn data_url(app: &Shared, data: &str) -> Result<(Media, String), Problem> {
-    let wrong = || Problem::value("input.media: a data: URL has to be data:TYPE;base64,DATA");
-    let (kind, data) = data.split_once(',').ok_or_else(wrong)?;
-    let kind = kind.strip_suffix(";base64").ok_or_else(wrong)?;
-    let bytes = STANDARD.decode(data).map_err(|_| wrong())?;
-    let ending = match kind.split(';').next().unwrap_or_default() {
-        "video/x-matroska" => "film.mkv",
-        "video/mp4" => "film.mp4",
-        "video/webm" => "film.webm",
-        "video/quicktime" => "film.mov",
-        "image/png" => "picture.png",
-        "image/jpeg" => "picture.jpg",
-        "image/webp" => "picture.webp",
-        _ => "film",
-    };
-    tokio::task::block_in_place(|| {
-        let mut incoming = app.uploads.begin(ending, kind)?;
-        incoming.write(&bytes)?;
-        let upload = incoming.finish(Map::new())?;
-        Ok((Media::File { id: upload.id }, upload.name))
-    })
 }
 
 /// True if a file is a single picture. What is not here yet is judged by its name.
@@ -333,71 +338,77 @@ fn webhook(app: &Shared, asked: &Map<String, Value>) -> Result<Option<Webhook>, 
         }
         Some(_) => return Err(Problem::value("`webhook_events_filter` has to be a list")),
     };
-    Ok(Some(Webhook { url, events, over: false }))
+    Ok(Some(Webhook::new(url, events)))
 }
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    headers: HeaderMap,
+    viewer: Viewer,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
     let words = query(&uri, &["cursor", "limit"])?;
-    let base = base(&headers);
     let limit = number(&words, "limit", 1, PAGE, "a whole number from 1 to 100")?.unwrap_or(PAGE);
-    let cursor = words.get("cursor").map(String::as_str);
-    if cursor.is_some_and(|cursor| !id::is_id(cursor)) {
-        return Err(Problem::new(
-            StatusCode::BAD_REQUEST,
-            "usage",
-            "cursor has to be the one of a page before",
-        ));
-    }
-    let (results, next) = app.jobs.list(cursor, limit, &base);
-    let next = next.map(|id| format!("{base}/v1/predictions?cursor={id}&limit={limit}"));
+    let cursor = words.get("cursor").map(|cursor| cursor.parse::<Cursor>()).transpose();
+    let cursor = cursor.map_err(|()| {
+        Problem::new(StatusCode::BAD_REQUEST, "usage", "cursor has to be the one of a page before")
+    })?;
+    let (results, next) = app.jobs.list(cursor.as_ref(), limit, &viewer);
+    let next = next.map(|cursor| format!("{}/v1/predictions?cursor={cursor}&limit={limit}", viewer.base));
     Ok(Json(json!({"results": results, "next": next, "previous": null})))
 }
 
 pub(super) async fn about(
     State(app): State<Shared>,
-    headers: HeaderMap,
+    viewer: Viewer,
     Id(id): Id,
 ) -> Result<Json<Value>, Problem> {
-    shown(&app, &headers, &id)
+    shown(&app, &viewer, &id)
 }
 
-fn shown(app: &Shared, headers: &HeaderMap, id: &str) -> Result<Json<Value>, Problem> {
-    app.jobs.shown(id, &base(headers)).map(Json).ok_or_else(|| Problem::missing("prediction"))
+fn shown(app: &Shared, viewer: &Viewer, id: &str) -> Result<Json<Value>, Problem> {
+    app.jobs.shown(id, viewer).map(Json).ok_or_else(|| Problem::missing("prediction"))
+}
+
+/// Does what a client asks of a job, and shows the job.
+async fn act(app: &Shared, viewer: &Viewer, id: &str, action: Action) -> Result<Json<Value>, Problem> {
+    if let Some(saving) = app.jobs.request(id, action)? {
+        saving.settle().await;
+    }
+    shown(app, viewer, id)
 }
 
 /// Handlers that change a job and show it.
-macro_rules! changes {
-    ($($name:ident)*) => {$(
-        pub(super) async fn $name(State(app): State<Shared>, headers: HeaderMap, Id(id): Id) -> Result<Json<Value>, Problem> {
-            tokio::task::block_in_place(|| app.jobs.$name(&id))?;
-            shown(&app, &headers, &id)
+macro_rules! actions {
+    ($($name:ident $action:ident)*) => {$(
+        pub(super) async fn $name(State(app): State<Shared>, viewer: Viewer, Id(id): Id) -> Result<Json<Value>, Problem> {
+            act(&app, &viewer, &id, Action::$action).await
         }
     )*};
 }
 
-changes!(cancel pause resume retry);
+actions!(cancel Cancel pause Pause resume Resume retry Retry);
 
 pub(super) async fn place(
     State(app): State<Shared>,
-    headers: HeaderMap,
+    viewer: Viewer,
     Id(id): Id,
     body: Body,
 ) -> Result<Json<Value>, Problem> {
-    let asked = object(&app, body, 1 << 10).await?;
+    let asked = object(body, FEW).await?;
     only(&asked, &["position"])?;
     let position = asked.get("position").and_then(Value::as_u64);
     let position =
         position.ok_or_else(|| Problem::value("`position` has to be a whole number, 0 for the next"))?;
-    tokio::task::block_in_place(|| app.jobs.place(&id, usize::try_from(position).unwrap_or(usize::MAX)))?;
-    shown(&app, &headers, &id)
+    let saves = app.jobs.place(&id, usize::try_from(position).unwrap_or(usize::MAX))?;
+    // Usually there is one. Of many, the last one is written last.
+    if let Some(saving) = saves.into_iter().last() {
+        saving.settle().await;
+    }
+    shown(&app, &viewer, &id)
 }
 
 pub(super) async fn remove(State(app): State<Shared>, Id(id): Id) -> Result<StatusCode, Problem> {
-    tokio::task::block_in_place(|| app.jobs.remove(&id))?;
+    app.jobs.remove(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -408,18 +419,15 @@ pub(super) async fn content(
     Id(id): Id,
 ) -> Result<Response, Problem> {
     let words = query(&uri, &["download"])?;
-    let job = app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
+    let job = app.jobs.get(&id)?;
     if job.status != Status::Succeeded {
         return Err(Problem::conflict("there is no result yet; wait until the job has succeeded"));
     }
-    let file = app
-        .jobs
-        .folder(&id)
-        .and_then(|folder| folder.read(job.result()))
-        .map_err(|_| Problem::missing("result"))?;
+    let file = block_in_place(|| app.jobs.folder(&id).and_then(|folder| folder.read(job.result())));
+    let file = file.map_err(|_| Problem::missing("result"))?;
     let tag = format!("{id}-{}", job.completed.unwrap_or_default());
     let download = words.get("download").is_some_and(|word| word == "1" || word == "true");
-    content::answer(file, &headers, &content::About { name: &job.output_name(), tag: &tag, download })
+    content::answer(&app, (file, ()), &headers, &content::About::file(&job.output_name(), tag, download))
 }
 
 pub(super) async fn source(
@@ -427,30 +435,43 @@ pub(super) async fn source(
     headers: HeaderMap,
     Id(id): Id,
 ) -> Result<Response, Problem> {
-    let job = app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
+    let job = app.jobs.get(&id)?;
     let opened = match &job.media {
-        Media::File { id } => app.uploads.get(id).and_then(|upload| app.uploads.content(&upload).ok()),
+        Media::File { id } => {
+            let upload = app.uploads.get(id);
+            upload.and_then(|upload| block_in_place(|| app.uploads.content(&upload)).ok())
+        }
         Media::Path { folder, names } => {
             let place = crate::folders::Place { folder: folder.clone(), names: names.clone() };
-            app.folders.open(&place).ok()
+            app.on_share(|| app.folders.open(&place)).await?.ok()
         }
-        Media::Url { .. } => app.jobs.folder(&id).and_then(|folder| folder.read("fetched")).ok(),
+        Media::Url { .. } => {
+            block_in_place(|| app.jobs.folder(&id).and_then(|folder| folder.read("fetched"))).ok()
+        }
     };
     let file = opened.ok_or_else(|| Problem::missing("source"))?;
     content::answer(
-        file,
+        &app,
+        (file, ()),
         &headers,
-        &content::About { name: &job.name, tag: &format!("{id}-source"), download: false },
+        &content::About::file(&job.name, format!("{id}-source"), false),
     )
 }
 
-pub(super) async fn picture(State(app): State<Shared>, uri: Uri, Id(id): Id) -> Result<Response, Problem> {
+pub(super) async fn picture(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    uri: Uri,
+    Id(id): Id,
+) -> Result<Response, Problem> {
     // The moment is there so that a new picture has a new address.
     query(&uri, &["at"])?;
-    let newest = runner::newest(&app, &id).ok_or_else(|| Problem::missing("picture"))?;
-    let folder = app.jobs.folder(&id).and_then(|folder| folder.folder(runner::NEWEST));
-    let bytes = folder.and_then(|folder| folder.bytes(format!("{newest}.jpg"), 4 << 20));
-    let bytes = bytes.map_err(|_| Problem::missing("picture"))?;
-    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
-    Ok(([kind], bytes).into_response())
+    let found = block_in_place(|| {
+        let newest = runner::newest(&app, &id)?;
+        let folder = app.jobs.folder(&id).and_then(|folder| folder.folder(runner::NEWEST));
+        Some((newest, folder.and_then(|folder| folder.read(format!("{newest}.jpg"))).ok()?))
+    });
+    let (newest, file) = found.ok_or_else(|| Problem::missing("picture"))?;
+    let about = content::About::picture("picture.jpg", format!("{id}-{newest}"));
+    content::answer(&app, (file, ()), &headers, &about)
 }

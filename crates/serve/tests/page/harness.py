@@ -56,9 +56,20 @@ class Server:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def ask(self, method, path, value=None):
+        body = json.dumps(value or {}).encode() if method == "POST" else None
+        request = urllib.request.Request(self.address + path, body, {"X-Remaster": "1"}, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or "null")
+
     def get(self, path):
-        with urllib.request.urlopen(self.address + path, timeout=30) as answer:
-            return json.load(answer)
+        return self.ask("GET", path)
+
+    def post(self, path, value=None):
+        return self.ask("POST", path, value)
+
+    def delete(self, path):
+        return self.ask("DELETE", path)
 
 
 class Look:

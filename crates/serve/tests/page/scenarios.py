@@ -1,5 +1,6 @@
 """What people do with the page. Each function is one visit; its name is what the report calls it."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -191,9 +192,9 @@ def remove(look, film, server):
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(film.row("one.mp4")).to_have_count(0)
     assert not Path(gone["file"]).exists(), "the result is still on the disk"
-    # It was canceled, and what was restored of it is kept.
+    # It was canceled, and what was saved of it is kept.
     page.locator(".finished").get_by_role("button", name="Remove long.mp4").click()
-    expect(page.get_by_role("dialog")).to_contain_text("What was restored of it so far")
+    expect(page.get_by_role("dialog")).to_contain_text("What is saved of it, ")
     look.state("delete-unfinished")
     page.get_by_role("button", name="Delete", exact=True).click()
     # The upload of a film without a result can be started again.
@@ -208,6 +209,29 @@ def remove(look, film, server):
     page.evaluate("() => import('/assets/state.js').then((state) => state.changed())")
     page.wait_for_timeout(300)
     expect(link).to_be_focused()
+
+
+def shared(look, files, server):
+    """An upload stays while another film is made of it, also one that knows the server by another name."""
+    film, page = Film(look), look.page
+    cut = files["clip"].with_name("shared.mp4")
+    shutil.copy(files["one"], cut)
+    media = server.get(f"/v1/predictions/{film.start(cut)}")["input"]["media"]
+    film.done("shared.mp4")
+    again = {"version": "anime", "input": {"media": media.replace("127.0.0.1", "localhost")}}
+    other = server.post("/v1/predictions", again)["id"]
+    server.post(f"/v1/predictions/{other}/cancel")
+    look.go()
+    row = page.locator("#films li[data-status=succeeded]").filter(has=page.locator("bdi", has_text="shared.mp4"))
+    expect(film.row("shared.mp4")).to_have_count(2)
+    row.get_by_role("button", name="Remove shared.mp4").click()
+    expect(page.get_by_role("dialog")).not_to_contain_text("the upload")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(row).to_have_count(0)
+    assert media.rsplit("/", 1)[1] in [file["id"] for file in server.get("/v1/files")["results"]], "the upload is gone"
+    server.delete(f"/v1/predictions/{other}")
+    page.locator(".ready").get_by_role("button", name="Remove shared.mp4").click()
+    expect(film.row("shared.mp4")).to_have_count(0)
 
 
 def errors(look, files, server):
@@ -651,4 +675,4 @@ def make_files(folder, media, front):
     return files
 
 
-VISITS = [first_film, queue, errors, elsewhere, starts, hostile_name, still, again, folders, reload, lost_connection, quiet_tab, keyboard]
+VISITS = [first_film, queue, shared, errors, elsewhere, starts, hostile_name, still, again, folders, reload, lost_connection, quiet_tab, keyboard]

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use remaster_serve::NetError;
 use remaster_serve::fetch::{FetchError, Limits, fetch};
 use remaster_serve::hosts::{AllowedHosts, Refusal};
 use remaster_serve::webhooks::{ATTEMPT, DeliverError, deliver};
+use remaster_testkit::{not_run, rooted};
 
 use crate::server::Server;
 
@@ -42,25 +42,31 @@ fn answers_of_the_dns_lead_to_no_private_address() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
-    let able = Command::new("unshare").args(["--net", "--mount", "ip", "link"]).output();
+    let able = rooted("unshare").args(["--net", "--mount", "ip", "link"]).output();
     if !able.is_ok_and(|output| output.status.success()) {
-        return eprintln!("not run: a network namespace needs root, `unshare` and `ip`");
+        let name = "answers_of_the_dns_lead_to_no_private_address";
+        return not_run(
+            name,
+            "a network of its own needs root or sudo without a password, `unshare` and `ip`",
+        );
     }
     let files = tempfile::tempdir().unwrap();
     std::fs::write(files.path().join("resolv.conf"), "nameserver 127.0.0.1\noptions timeout:20 attempts:1\n")
         .unwrap();
     std::fs::write(files.path().join("nsswitch.conf"), "hosts: files dns\n").unwrap();
     // The namespaces end with the process: nothing is left behind, however it ends.
-    let mut child = Command::new("unshare");
-    child.args(["--net", "--mount", "sh", "-c", SETUP, "sh"]).arg(files.path());
+    // The variables go with the command, as sudo hands none on.
+    let mut child = rooted("unshare");
+    child.args(["--net", "--mount", "env"]).arg(format!("{INSIDE}=1"));
+    // A proxy that is one of the forbidden addresses.
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        child.arg(format!("{name}=http://127.0.0.1:80"));
+    }
+    child.args(["sh", "-c", SETUP, "sh"]).arg(files.path());
     child
         .arg(std::env::current_exe().unwrap())
         .arg("namespace::answers_of_the_dns_lead_to_no_private_address");
-    // A proxy that is one of the forbidden addresses.
-    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
-        child.env(name, "http://127.0.0.1:80");
-    }
-    let output = child.env(INSIDE, "1").output().unwrap();
+    let output = child.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     // A name that matches no test would be a success, too.

@@ -68,6 +68,7 @@ impl Attempt {
             worker,
             milliseconds,
             left,
+            producers: self.journal.producers(),
         })
     }
 

@@ -47,7 +47,7 @@ pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalE
         Some(Object::Done(unit) | Object::Attempt(unit, _) | Object::Kept(unit, _)) if unit >= units => {
             Ok::<_, JournalError>((sweep == Sweep::Everything).then_some(None))
         }
-        None | Some(Object::Done(_)) => Ok(None),
+        None | Some(Object::Done(_) | Object::Untrusted(_)) => Ok(None),
         Some(Object::Kept(unit, _)) => Ok(counting.contains_key(&unit).then_some(None)),
         Some(Object::Attempt(unit, attempt)) => match counting.get(&unit) {
             Some(winners) => Ok((!winners.contains(&attempt)).then_some(Some(attempt))),

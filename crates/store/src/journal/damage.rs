@@ -23,6 +23,7 @@ impl Damage {
         let reason = match &error {
             JournalError::Record { source, .. } => source.to_string(),
             JournalError::Foreign { what, .. } => format!("it belongs to another {what}"),
+            JournalError::Untrusted { .. } => "it was made by a device that computed wrong numbers".into(),
             JournalError::Store(StoreError::Hash { .. }) => "its content has changed".into(),
             error if error.is_damage() => "it is lost or has another size".into(),
             _ => return Err(error),

@@ -52,6 +52,16 @@ pub enum JournalError {
         /// `plan` or `unit`.
         what: &'static str,
     },
+    /// Work of a device that was found to compute wrong numbers.
+    #[error(
+        "{key} in {place} was made by a device that computed wrong numbers; run the command again, which does that part anew"
+    )]
+    Untrusted {
+        /// The place.
+        place: String,
+        /// The record.
+        key: String,
+    },
     /// No such unit.
     #[error("there is no unit {unit}: the plan has {units}, the first is 0; choose one of them")]
     Unit {
@@ -81,9 +91,10 @@ impl JournalError {
     pub fn is_damage(&self) -> bool {
         use StoreError::{Hash, Missing, Size, TooLarge};
         match self {
-            JournalError::Record { .. } | JournalError::Foreign { .. } | JournalError::NotWhole { .. } => {
-                true
-            }
+            JournalError::Record { .. }
+            | JournalError::Foreign { .. }
+            | JournalError::NotWhole { .. }
+            | JournalError::Untrusted { .. } => true,
             JournalError::Store(error) => {
                 matches!(error, Missing { .. } | TooLarge { .. } | Size { .. } | Hash { .. })
             }

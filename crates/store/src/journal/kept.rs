@@ -10,9 +10,11 @@ use sha2::{Digest, Sha256};
 use super::damage::Damage;
 use super::envelope::{self, RecordError};
 use super::layout::{self, Object};
+use super::producer::{MAX_PRODUCERS, Producer};
 use super::record::File;
 use super::settle::{Outcome, settle};
 use super::{Journal, JournalError, Verdict, read};
+use crate::store::Creating;
 use crate::{Hash, Key, StoreError};
 
 /// Bytes of the record of a piece at most. The usual one has 400.
@@ -20,6 +22,15 @@ const MOST_PIECE: u64 = 16 << 10;
 
 /// Bytes of the hash in front of values.
 const HASH: usize = 32;
+
+/// Bytes at most of the producers behind the hash: their number, and their digits.
+const MAX_HEAD: usize = 2 + MAX_PRODUCERS * 32;
+
+/// Bytes of values at most: latents of a unit, and frames of any size.
+const MAX_KEPT: u64 = 1 << 40;
+
+/// Behind the name in the hash of values with producers. No name has such an end.
+const WITH_PRODUCERS: &str = "/producers";
 
 /// How the names of records of pieces start.
 const PIECE: &str = "piece-";
@@ -40,6 +51,25 @@ pub struct Piece {
     pub frames: u64,
     /// They are those of the input, as the unit could not be restored.
     pub left: bool,
+    /// Whose work it is, where that may turn out to be wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub producers: Vec<Producer>,
+}
+
+/// Bytes on their way into the store.
+pub struct Keeping(Creating);
+
+impl Keeping {
+    /// Whether waiting would return at once.
+    pub fn is_over(&mut self) -> bool {
+        self.0.is_over()
+    }
+
+    /// Waits until they are kept.
+    pub fn wait(self) -> Result<(), JournalError> {
+        self.0.wait()?;
+        Ok(())
+    }
 }
 
 /// The finished pieces of a unit.
@@ -49,21 +79,47 @@ pub struct Pieces {
     pub whole: BTreeMap<u32, Piece>,
     /// Those that cannot: their record is damaged, or their file is gone or cut.
     pub damaged: Vec<Damage>,
+    /// Names of whatever else is kept of the unit.
+    pub others: Vec<String>,
 }
 
 /// The hash in front of values. It covers where they belong, so that another film's values are none.
-fn seal(plan: Hash, unit: u32, name: &str, bytes: &[u8]) -> Hash {
+fn seal(plan: Hash, unit: u32, name: &str, parts: &[&[u8]]) -> Hash {
     let mut hash = Sha256::new();
     hash.update(plan.bytes());
     hash.update(unit.to_le_bytes());
     hash.update((name.len() as u64).to_le_bytes());
     hash.update(name.as_bytes());
-    hash.update(bytes);
+    parts.iter().for_each(|part| hash.update(part));
     hash.into()
+}
+
+/// What stands between hash and values: nothing if they have no producers.
+fn head(producers: &[Producer]) -> Vec<u8> {
+    let Some(count) = u16::try_from(producers.len()).ok().filter(|count| *count > 0) else {
+        return Vec::new();
+    };
+    let digits = producers.iter().flat_map(|producer| producer.as_str().bytes());
+    count.to_le_bytes().into_iter().chain(digits).collect()
+}
+
+/// The producers in front of values, and the length of what names them.
+fn producers_of(body: &[u8]) -> Option<(Vec<Producer>, usize)> {
+    let (count, rest) = body.split_first_chunk::<2>()?;
+    let digits = rest.get(..usize::from(u16::from_le_bytes(*count)) * 32)?;
+    let producer = |text: &[u8]| Producer::try_from(std::str::from_utf8(text).ok()?.to_owned()).ok();
+    let producers = digits.chunks(32).map(producer).collect::<Option<Vec<_>>>()?;
+    Some((producers, 2 + digits.len()))
 }
 
 fn piece_name(piece: u32) -> String {
     format!("{PIECE}{piece:06}")
+}
+
+/// The piece whose record has this name.
+pub(super) fn piece_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix(PIECE)?.parse().ok()?;
+    (piece_name(number) == name).then_some(number)
 }
 
 impl Journal {
@@ -71,27 +127,61 @@ impl Journal {
     pub fn keep(&self, unit: u32, name: &str, bytes: &[u8]) -> Result<(), JournalError> {
         self.known(unit)?;
         let key = layout::kept(unit, name)?;
-        let mut all = Vec::with_capacity(HASH + bytes.len());
-        all.extend_from_slice(&seal(self.plan.hash(), unit, name, bytes).bytes());
-        all.extend_from_slice(bytes);
-        self.store.create(&key, all)?;
+        self.store.create(&key, [&self.front(unit, name, bytes), bytes].concat())?;
         Ok(())
     }
 
-    /// Bytes that were kept under a name for this plan; `None` if there are none. Others and damaged ones are removed.
+    /// Begins to keep bytes of a unit under a name, and does not wait for it. If there are some of that name, they stay.
+    pub fn keep_soon(&self, unit: u32, name: &str, bytes: Vec<u8>) -> Result<Keeping, JournalError> {
+        self.known(unit)?;
+        let front = self.front(unit, name, &bytes);
+        Ok(Keeping(self.store.create_soon(&layout::kept(unit, name)?, vec![front, bytes])))
+    }
+
+    /// Hash and producers in front of values.
+    fn front(&self, unit: u32, name: &str, bytes: &[u8]) -> Vec<u8> {
+        let head = head(&self.producers());
+        let sealed = if head.is_empty() { name.to_owned() } else { format!("{name}{WITH_PRODUCERS}") };
+        let hash = seal(self.plan.hash(), unit, &sealed, &[&head, bytes]).bytes();
+        [&hash[..], &head].concat()
+    }
+
+    /// Removes what is kept of a unit under these names.
+    pub fn drop_names(&self, unit: u32, names: &[String]) -> Result<(), JournalError> {
+        self.known(unit)?;
+        let keys = names.iter().map(|name| layout::kept(unit, name)).collect::<Result<_, _>>()?;
+        Ok(self.store.delete_many(keys)?)
+    }
+
+    /// Bytes that were kept under a name for this plan; `None` if there are none. Others, damaged ones and those whose producers
+    /// do not count are removed.
     pub fn kept(&self, unit: u32, name: &str, most: u64) -> Result<Option<Vec<u8>>, JournalError> {
         self.known(unit)?;
         let key = layout::kept(unit, name)?;
-        let mut all = match self.store.get(&key, most.saturating_add(HASH as u64)) {
+        let mut all = match self.store.get(&key, most.saturating_add((HASH + MAX_HEAD) as u64)) {
             Ok(all) => all,
             Err(StoreError::Missing { .. }) => return Ok(None),
             // Nothing of this unit is that large. It would stay in the way of what is.
             Err(StoreError::TooLarge { .. }) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let body = all.get(HASH..).map(|bytes| seal(self.plan.hash(), unit, name, bytes));
-        if body.is_some_and(|hash| all.starts_with(&hash.bytes())) {
-            return Ok(Some(all.split_off(HASH)));
+        let sealed = |name: &str| {
+            let hash = all.get(HASH..).map(|body| seal(self.plan.hash(), unit, name, &[body]));
+            hash.is_some_and(|hash| all.starts_with(&hash.bytes()))
+        };
+        let head = if sealed(name) {
+            Some((Vec::new(), 0))
+        } else if sealed(&format!("{name}{WITH_PRODUCERS}")) {
+            producers_of(&all[HASH..])
+        } else {
+            None
+        };
+        if let Some((producers, length)) = head {
+            match self.trusted(&key, &producers) {
+                Ok(()) if self.inherit(&producers) => return Ok(Some(all.split_off(HASH + length))),
+                Ok(()) | Err(JournalError::Untrusted { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.store.delete(&key)?;
         Ok(None)
@@ -119,7 +209,9 @@ impl Journal {
                 Err(error) => Err(error),
             };
             match there {
-                Ok(there) if piece.left || !there.left || tries == 0 => return Ok(Verdict::Lost(there)),
+                Ok(there) if (piece.left || !there.left) && self.inherit(&there.producers) || tries == 0 => {
+                    return Ok(Verdict::Lost(there));
+                }
                 Ok(_) => {}
                 Err(error) if error.is_damage() && tries > 0 => {}
                 Err(error) => return Err(error),
@@ -132,8 +224,10 @@ impl Journal {
     pub fn pieces(&self, unit: u32) -> Result<Pieces, JournalError> {
         let mut pieces = Pieces::default();
         for (key, name) in self.list_kept(unit)? {
-            let number = name.strip_prefix(PIECE).and_then(|digits| digits.parse().ok());
-            let Some(number) = number.filter(|number| piece_name(*number) == name) else { continue };
+            let Some(number) = piece_number(&name) else {
+                pieces.others.push(name);
+                continue;
+            };
             let piece = match self.store.get(&key, MOST_PIECE) {
                 Ok(bytes) => self.usable_piece(&key, (unit, number), &bytes),
                 // Another worker has finished the unit.
@@ -161,6 +255,18 @@ impl Journal {
             Some(Object::Kept(unit, _)) if unit == damage.unit => Ok(self.store.delete(&key)?),
             _ => Ok(()),
         }
+    }
+
+    /// Removes what is kept of a unit by producers that do not count: it would stay in the way of what is made anew.
+    pub fn drop_untrusted(&self, unit: u32) -> Result<(), JournalError> {
+        if self.untrusted()?.is_empty() {
+            return Ok(());
+        }
+        for name in self.kept_names(unit)? {
+            // What does not count is removed as it is read. Nothing goes on from the rest here.
+            self.made_by(None).kept(unit, &name, MAX_KEPT)?;
+        }
+        Ok(())
     }
 
     /// Removes what is kept of a unit that is done.
@@ -191,6 +297,7 @@ impl Journal {
         let piece = read(&self.store, key, piece_from(bytes))?;
         self.is_of(key, piece.plan, (piece.unit, piece.piece) == (unit, number))?;
         self.whole(unit, &piece.file)?;
+        self.trusted(key, &piece.producers)?;
         Ok(piece)
     }
 }
@@ -199,5 +306,8 @@ fn piece_from(bytes: &[u8]) -> Result<Piece, RecordError> {
     let (body, _) = envelope::open(envelope::PIECE, bytes)?;
     let piece: Piece = serde_json::from_str(body)?;
     piece.file.check()?;
-    Ok(piece)
+    match piece.producers.len() {
+        0..=MAX_PRODUCERS => Ok(piece),
+        _ => Err(RecordError::Value { what: "the number of producers" }),
+    }
 }

@@ -5,19 +5,24 @@
 //! units/000012/attempts/<attempt>/<file>       written once, under a unique name
 //! units/000012/kept/<name>                     created once: unfinished work to go on from
 //! units/000012/done.json                       created once: this attempt counts
+//! units/untrusted/<producer>                      created once: nothing of this producer counts
 //! ```
 
 use remaster_disk::Kind;
 
+use crate::journal::producer::Producer;
 use crate::journal::record::AttemptId;
 use crate::key::wrong_part;
 use crate::{Key, StoreError, probe, random};
 
 pub(super) const PLAN: &str = "plan.json";
 pub(super) const UNITS: &str = "units";
-const DONE: &str = "done.json";
-const ATTEMPTS: &str = "attempts";
-const KEPT: &str = "kept";
+pub(super) const DONE: &str = "done.json";
+pub(super) const ATTEMPTS: &str = "attempts";
+pub(super) const KEPT: &str = "kept";
+const UNTRUSTED: &str = "untrusted";
+/// What is in the file of a producer, for who looks into the store.
+pub(super) const UNTRUSTED_TEXT: &[u8] = b"its device computed wrong numbers\n";
 
 /// Units of a plan at most: an index has six digits, so that listings are in order. A film of three hours has 2,800.
 pub(crate) const MOST_UNITS: u32 = 1_000_000;
@@ -51,12 +56,22 @@ pub(super) fn kept(unit: u32, name: &str) -> Result<Key, StoreError> {
     named(&kept_folder(unit), name)
 }
 
+/// The folder of producers whose work does not count.
+pub(super) fn untrusted_folder() -> String {
+    format!("{UNITS}/{UNTRUSTED}")
+}
+
+pub(super) fn untrusted(producer: &Producer) -> Result<Key, StoreError> {
+    named(&untrusted_folder(), producer.as_str())
+}
+
 /// What an object below `units` is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Object {
     Done(u32),
     Attempt(u32, AttemptId),
     Kept(u32, String),
+    Untrusted(Producer),
 }
 
 /// Reads a key. `None` is something that is not ours.
@@ -66,6 +81,10 @@ pub(super) fn parse(key: &Key) -> Option<Object> {
         return None;
     }
     let text = parts.next()?;
+    if text == UNTRUSTED {
+        let producer = parts.next()?.to_owned().try_into().ok()?;
+        return parts.next().is_none().then_some(Object::Untrusted(producer));
+    }
     let unit: u32 = text.parse().ok().filter(|_| is_unit(text))?;
     let object = match (parts.next()?, parts.next(), parts.next()) {
         (DONE, None, None) => Object::Done(unit),
@@ -95,7 +114,7 @@ pub(super) fn is_ours(path: &str, kind: Kind) -> bool {
     }
     let parts: Vec<&str> = path.split('/').collect();
     match parts[..] {
-        [UNITS | probe::FOLDER] => true,
+        [UNITS | probe::FOLDER] | [UNITS, UNTRUSTED] => true,
         [probe::FOLDER, name] => random::is_name(name),
         [UNITS, unit] => is_unit(unit),
         [UNITS, unit, ATTEMPTS | KEPT] => is_unit(unit),
@@ -122,14 +141,14 @@ mod tests {
         let ours = format!(
             "plan.json plan.json#12 units/000001/done.json units/000001/done.json#7 \
              units/000001/kept/latents-0 units/000001/attempts/{id}/piece-000000.nut#3 probe/{id}/one \
-             probe/{id}/race#12"
+             probe/{id}/race#12 units/untrusted/{id}"
         );
         for ours in ours.split(' ') {
             assert!(is_of_a_journal(ours), "{ours}");
         }
         let others = format!(
             "notes.txt plan.json.bak units units/000001/x units/1/done.json plan.json#x probe/a \
-             probe/abc/one probe/{id}/raw.bin takes/Scene#12"
+             probe/abc/one probe/{id}/raw.bin takes/Scene#12 units/untrusted/x units/untrusted/{id}/x"
         );
         for other in others.split(' ').chain([""]) {
             assert!(!is_of_a_journal(other), "{other}");
@@ -156,6 +175,8 @@ mod tests {
         assert!(file(0, &attempt, "a/b").is_err() && file(0, &attempt, "..").is_err());
         assert_eq!(parse(&kept(3, "piece-0001").unwrap()), Some(Object::Kept(3, "piece-0001".into())));
         assert!(kept(3, "a/b").is_err());
+        let producer = Producer::random();
+        assert_eq!(parse(&untrusted(&producer).unwrap()), Some(Object::Untrusted(producer)));
         let others = "plan.json units/12/done.json units/-00012/done.json units/1000000/done.json \
             units/000012/done.json/x units/000012/done units/000012/attempts/x/a.nut";
         for other in others.split(' ') {

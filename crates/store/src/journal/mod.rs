@@ -7,6 +7,8 @@ mod envelope;
 mod error;
 mod kept;
 mod layout;
+mod mend;
+mod producer;
 mod record;
 mod settle;
 
@@ -19,11 +21,13 @@ pub use clean::{Cleaned, Sweep};
 pub use damage::Damage;
 pub use envelope::RecordError;
 pub use error::JournalError;
-pub use kept::{Piece, Pieces};
+pub use kept::{Keeping, Piece, Pieces};
 pub use layout::is_of_a_journal;
+pub use producer::Producer;
 pub use record::{AttemptId, Commit, File, MOST_PLAN, Notes, Plan};
 
 use crate::{Hash, Key, Store, StoreError};
+use producer::Producers;
 use record::MOST_COMMIT;
 use settle::{Outcome, settle};
 
@@ -35,6 +39,8 @@ const PAGE: usize = 1024;
 pub struct Journal {
     store: Store,
     plan: Arc<Plan>,
+    /// Whose work is in what is written.
+    producers: Producers,
 }
 
 /// The units that are done.
@@ -78,7 +84,7 @@ impl Journal {
                 return Err(other_plan(&store, there.hash(), plan.hash()));
             }
         }
-        Ok(Journal { store, plan: Arc::new(plan) })
+        Ok(Journal { store, plan: Arc::new(plan), producers: Producers::default() })
     }
 
     /// Opens the plan of a store and checks its hash.
@@ -86,7 +92,7 @@ impl Journal {
         let key = layout::plan()?;
         let bytes = store.get(&key, MOST_PLAN)?;
         let plan = read(&store, &key, Plan::from_bytes(&bytes))?;
-        Ok(Journal { store, plan: Arc::new(plan) })
+        Ok(Journal { store, plan: Arc::new(plan), producers: Producers::default() })
     }
 
     /// The plan.
@@ -115,13 +121,22 @@ impl Journal {
         let bytes =
             commit.to_bytes().map_err(|source| JournalError::Write { key: key.to_string(), source })?;
         commit.files.iter().try_for_each(|file| self.whole(commit.unit, file))?;
-        match settle(&self.store, &key, &bytes, MOST_COMMIT)? {
-            Outcome::Ours => Ok(Verdict::Won(commit.clone())),
-            Outcome::Theirs(bytes) => {
-                let there = self.checked(&key, commit.unit, &bytes)?;
-                // Ours, committed again with other notes.
-                let same = there.attempt == commit.attempt;
-                Ok(if same { Verdict::Won(there) } else { Verdict::Lost(there) })
+        let mut tries = self.store.core().limits.tries.max(1);
+        loop {
+            tries -= 1;
+            let there = match settle(&self.store, &key, &bytes, MOST_COMMIT)? {
+                Outcome::Ours => return Ok(Verdict::Won(commit.clone())),
+                Outcome::Theirs(bytes) => self.checked(&key, commit.unit, &bytes)?,
+            };
+            // Ours, committed again with other notes.
+            if there.attempt == commit.attempt {
+                return Ok(Verdict::Won(there));
+            }
+            match self.trusted(&key, &there.producers) {
+                Ok(()) => return Ok(Verdict::Lost(there)),
+                // It gives way to work that counts.
+                Err(JournalError::Untrusted { .. }) if tries > 0 => self.store.delete(&key)?,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -139,39 +154,73 @@ impl Journal {
         }
     }
 
-    /// The units that are done. One listing finds out; no record is read.
+    /// The units that are done. One listing finds out; records are read only if work of a producer does not count.
     pub fn done(&self) -> Result<BTreeSet<u32>, JournalError> {
+        let (done, untrusted) = self.recorded()?;
+        if untrusted.is_empty() {
+            return Ok(done);
+        }
+        let Commits { whole, .. } = self.read_commits(&done, &BTreeSet::new())?;
+        let is_undone =
+            |commit: &Commit| commit.producers.iter().any(|producer| untrusted.contains(producer));
+        let undone: BTreeSet<u32> =
+            whole.iter().filter(|it| is_undone(it)).map(|commit| commit.unit).collect();
+        Ok(done.difference(&undone).copied().collect())
+    }
+
+    /// Units that have a commit, and producers whose work does not count.
+    fn recorded(&self) -> Result<(BTreeSet<u32>, BTreeSet<Producer>), JournalError> {
+        self.listing(
+            layout::UNITS,
+            |(units, untrusted): &mut (BTreeSet<_>, BTreeSet<_>), object| match object {
+                // Units that the plan does not have are of an earlier plan in the same place.
+                layout::Object::Done(unit) if self.known(unit).is_ok() => drop(units.insert(unit)),
+                layout::Object::Untrusted(producer) => drop(untrusted.insert(producer)),
+                _ => {}
+            },
+        )
+    }
+
+    /// Collects what is listed below a folder.
+    fn listing<T: Default>(
+        &self,
+        below: &str,
+        mut add: impl FnMut(&mut T, layout::Object),
+    ) -> Result<T, JournalError> {
         let limits = self.store.core().limits;
         let mut tries = 1;
         loop {
-            match self.list_done() {
+            let mut found = T::default();
+            let listed = self.store.list(below).and_then(|mut listing| {
+                listing.try_for_each(|listed| {
+                    layout::parse(&listed?.key).into_iter().for_each(|object| add(&mut found, object));
+                    Ok(())
+                })
+            });
+            match listed {
+                Ok(()) => return Ok(found),
                 // A listing has no place to go on from that all stores agree about: it begins again.
-                Err(JournalError::Store(error)) if error.may_pass() && tries < limits.tries => {
+                Err(error) if error.may_pass() && tries < limits.tries => {
                     std::thread::sleep(limits.pause(tries));
                     tries += 1;
                 }
-                listed => return listed,
+                Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    fn list_done(&self) -> Result<BTreeSet<u32>, JournalError> {
-        let mut units = BTreeSet::new();
-        for listed in self.store.list(layout::UNITS)? {
-            let key = listed?.key;
-            // Units that the plan does not have are of an earlier plan in the same place.
-            if let Some(layout::Object::Done(unit)) = layout::parse(&key)
-                && self.known(unit).is_ok()
-            {
-                units.insert(unit);
-            }
-        }
-        Ok(units)
     }
 
     /// The commits of all units that are done, in order. They are read many at a time.
     pub fn commits(&self) -> Result<Commits, JournalError> {
-        let keys = self.done()?.into_iter().map(layout::done).collect::<Result<Vec<Key>, _>>()?;
+        let (done, untrusted) = self.recorded()?;
+        self.read_commits(&done, &untrusted)
+    }
+
+    fn read_commits(
+        &self,
+        done: &BTreeSet<u32>,
+        untrusted: &BTreeSet<Producer>,
+    ) -> Result<Commits, JournalError> {
+        let keys = done.iter().map(|unit| layout::done(*unit)).collect::<Result<Vec<Key>, _>>()?;
         let mut commits = Commits::default();
         for page in keys.chunks(PAGE) {
             let records = match self.store.get_many(page.to_vec(), MOST_COMMIT) {
@@ -186,7 +235,11 @@ impl Journal {
             for (key, bytes) in records {
                 let Some(layout::Object::Done(unit)) = layout::parse(&key) else { continue };
                 let commit = bytes.map_err(JournalError::from);
-                match commit.and_then(|bytes| self.checked(&key, unit, &bytes)) {
+                let commit = commit.and_then(|bytes| self.checked(&key, unit, &bytes)).and_then(|commit| {
+                    self.trusted_by(untrusted, &key, &commit.producers)?;
+                    Ok(commit)
+                });
+                match commit {
                     Ok(commit) => commits.whole.push(commit),
                     // It was undone meanwhile.
                     Err(JournalError::Store(StoreError::Missing { .. })) => {}
@@ -206,12 +259,26 @@ impl Journal {
         Ok(self.store.delete(&layout::done(unit)?)?)
     }
 
+    /// Makes room where something of another kind is in the place of a folder or an object of a unit, and returns what that
+    /// was. Links, pipes and what is empty are removed, anything else gets another name. Only a folder can hold such things.
+    pub fn mend(&self, unit: u32) -> Result<Vec<Damage>, JournalError> {
+        self.known(unit)?;
+        match self.store.folder() {
+            Some(root) => Ok(mend::mend(root, unit)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The commit of a unit, if it is done.
     pub fn commit_of(&self, unit: u32) -> Result<Option<Commit>, JournalError> {
         self.known(unit)?;
         let key = layout::done(unit)?;
         match self.store.get(&key, MOST_COMMIT) {
-            Ok(bytes) => self.checked(&key, unit, &bytes).map(Some),
+            Ok(bytes) => {
+                let commit = self.checked(&key, unit, &bytes)?;
+                self.trusted(&key, &commit.producers)?;
+                Ok(Some(commit))
+            }
             Err(StoreError::Missing { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }

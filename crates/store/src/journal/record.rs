@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::envelope::{self, COMMIT, PLAN, RecordError};
 use super::layout::MOST_UNITS;
+use super::producer::{MAX_PRODUCERS, Producer};
 use crate::key::wrong_part;
 use crate::{Content, Hash, random};
 
@@ -121,6 +122,9 @@ pub struct Commit {
     pub milliseconds: u64,
     /// The unit could not be done, and some of its frames are those of the input.
     pub left: bool,
+    /// Whose work it is, where that may turn out to be wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub producers: Vec<Producer>,
 }
 
 impl Commit {
@@ -156,6 +160,8 @@ impl Commit {
             "the number of frames or the time"
         } else if self.worker.len() > MOST_WORKER || self.worker.chars().any(char::is_control) {
             "the text about the worker"
+        } else if self.producers.len() > MAX_PRODUCERS {
+            "the number of producers"
         } else {
             return Ok(());
         };
@@ -232,7 +238,8 @@ mod tests {
         let file = |name: &str| File { attempt: attempt.clone(), name: name.into(), bytes: 5, sha256 };
         let files = vec![file("segment.nut"), file("colours.bin")];
         let (plan, attempt, worker) = (Hash::of(b"plan"), AttemptId::random(), "desk".into());
-        Commit { plan, unit: 7, attempt, files, frames: 97, worker, milliseconds: 1, left: false }
+        let (unit, frames, milliseconds, left, producers) = (7, 97, 1, false, Vec::new());
+        Commit { plan, unit, attempt, files, frames, worker, milliseconds, left, producers }
     }
 
     /// Writes without the check, as another program may.
@@ -250,7 +257,7 @@ mod tests {
     #[test]
     fn hostile_values_are_refused_behind_a_right_hash() {
         type Change = fn(&mut Commit);
-        let changes: [(&str, Change); 9] = [
+        let changes: [(&str, Change); 10] = [
             ("unit", |c| c.unit = 1_000_000),
             ("number of files", |c| c.files.clear()),
             ("number of files", |c| c.files = vec![c.files[0].clone(); 257]),
@@ -260,6 +267,7 @@ mod tests {
             ("frames", |c| c.frames = u64::MAX),
             ("time", |c| c.milliseconds = u64::MAX),
             ("worker", |c| c.worker = "\u{1b}[2J".into()),
+            ("producers", |c| c.producers = (0..257).map(|_| Producer::random()).collect()),
         ];
         for (word, change) in changes {
             let mut changed = commit();

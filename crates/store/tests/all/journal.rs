@@ -314,7 +314,15 @@ fn piece_of(journal: &Journal, content: &[u8], left: bool) -> Piece {
     let mut attempt = journal.attempt(0).unwrap();
     attempt.put_bytes("piece-0.nut", content.to_vec()).unwrap();
     let file = attempt.files()[0].clone();
-    Piece { plan: journal.plan().hash(), unit: 0, piece: 0, file, frames: 5, left }
+    Piece {
+        plan: journal.plan().hash(),
+        unit: 0,
+        piece: 0,
+        file,
+        frames: 5,
+        left,
+        producers: journal.producers(),
+    }
 }
 
 #[test]
@@ -413,4 +421,60 @@ fn files_of_others_in_a_store_stay() {
     for name in theirs.split(' ').chain(["incoming", "units/empty", "probe/empty"]) {
         assert!(at(name).exists(), "{name} is not ours");
     }
+}
+
+#[test]
+fn something_else_in_the_place_of_a_folder_or_an_object_makes_room() {
+    let place = tempfile::tempdir().unwrap();
+    let journal = Journal::make(folder(place.path()), 2, "{}").unwrap();
+    let at = |name: &str| place.path().join("units/000000").join(name);
+    let work = || {
+        let piece = piece_of(&journal, b"first", false);
+        journal.keep_piece(&piece)?;
+        journal.keep(0, "encoded-0", b"values")?;
+        let mut attempt = journal.attempt(0)?;
+        attempt.adopt(piece.file)?;
+        attempt.commit(notes()).map(drop)
+    };
+    work().unwrap();
+    type Trap = fn(&std::path::Path);
+    let (file, empty, full): (Trap, Trap, Trap) = (
+        |path| std::fs::write(path, "theirs").unwrap(),
+        |path| std::fs::create_dir(path).unwrap(),
+        |path| {
+            std::fs::create_dir(path).and_then(|()| std::fs::write(path.join("theirs"), "theirs")).unwrap()
+        },
+    );
+    let traps = [
+        ("kept", file, "and is now called kept.aside-1"),
+        ("attempts", file, "and is now called attempts.aside-1"),
+        ("done.json", empty, "and is removed"),
+        ("done.json", full, "and is now called done.json.aside-1"),
+        ("kept/piece-000000", empty, "and is removed"),
+        ("kept/piece-000000", full, "and is now called piece-000000.aside-1"),
+    ];
+    for (name, trap, said) in traps {
+        let _ = std::fs::remove_dir_all(place.path().join("units"));
+        work().unwrap();
+        let _ = std::fs::remove_file(at(name)).or_else(|_| std::fs::remove_dir_all(at(name)));
+        trap(&at(name));
+        // Nothing that is read fails for it.
+        journal.done().unwrap();
+        journal.commits().unwrap();
+        journal.pieces(0).unwrap();
+        journal.kept_names(0).unwrap();
+        let _ = journal.commit_of(0).unwrap();
+        let damaged = journal.mend(0).unwrap();
+        assert_eq!(damaged.len(), 1, "{name}");
+        assert!(damaged[0].to_string().contains(said), "{name}: {}", damaged[0]);
+        assert!(damaged[0].key.ends_with(name), "{}", damaged[0]);
+        work().unwrap();
+        assert!(journal.commit_of(0).unwrap().is_some(), "{name}");
+        assert!(journal.mend(0).unwrap().is_empty() && journal.mend(1).unwrap().is_empty());
+    }
+    // Nothing of others is lost.
+    std::fs::write(at("notes.txt"), "theirs").unwrap();
+    std::fs::create_dir(at("kept").join("holiday")).unwrap();
+    assert!(journal.mend(0).unwrap().is_empty());
+    assert!(at("notes.txt").is_file() && at("kept/holiday").is_dir());
 }

@@ -54,7 +54,15 @@ fn use_it(place: &Path) -> Result<(), remaster_store::JournalError> {
             attempt.put_bytes("piece-000000.nut", vec![7; 100])?;
             let file = attempt.files()[0].clone();
             let plan = journal.plan().hash();
-            journal.keep_piece(&Piece { plan, unit, piece: 0, file, frames: 1, left: false })?;
+            journal.keep_piece(&Piece {
+                plan,
+                unit,
+                piece: 0,
+                file,
+                frames: 1,
+                left: false,
+                producers: Vec::new(),
+            })?;
             attempt.commit(notes())?;
             journal.drop_kept(unit)
         })();

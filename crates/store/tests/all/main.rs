@@ -9,4 +9,5 @@ mod hostile;
 mod journal;
 mod kill;
 mod links;
+mod producers;
 mod store;

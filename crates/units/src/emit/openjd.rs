@@ -17,10 +17,10 @@ struct Words {
 }
 
 impl Words {
-    /// A word with the value of a new parameter. `kind` is its type, and what a path is for: the paths of workers differ, and
-    /// a scheduler maps those it knows to be paths.
-    fn parameter(&mut self, name: &str, value: &str, kind: &str) -> String {
-        self.parameters.push(format!("  - {{name: {name}, type: {kind}, default: {}}}\n", yaml(value)));
+    /// A word with the value of a new parameter. Paths are strings, too: the default of a parameter of type PATH must be
+    /// relative and inside the folder of the template, and every path here is whole.
+    fn parameter(&mut self, name: &str, value: &str) -> String {
+        self.parameters.push(format!("  - {{name: {name}, type: STRING, default: {}}}\n", yaml(value)));
         format!("{{{{Param.{name}}}}}")
     }
 
@@ -28,7 +28,7 @@ impl Words {
     fn word(&mut self, word: &str) -> String {
         if word.contains(char::is_control) || word.contains("{{") || word.contains("}}") {
             let name = format!("Word{}", self.parameters.len());
-            return self.parameter(&name, word, "STRING");
+            return self.parameter(&name, word);
         }
         word.to_owned()
     }
@@ -40,21 +40,19 @@ impl Words {
 
 pub(super) fn job(job: &Job) -> String {
     let mut words = Words::default();
-    let plan = format!("--plan={}", words.parameter("Plan", &job.plan, "STRING"));
+    let plan = format!("--plan={}", words.parameter("Plan", &job.plan));
     let mut unit: Vec<String> = ["unit", "run"].map(str::to_owned).into();
     unit.push(plan.clone());
     unit.push("--index={{Task.Param.Unit}}".to_owned());
     let mut assemble = vec!["assemble".to_owned(), plan];
     if let Some(input) = &job.input {
-        let kind = path(input, "PATH, objectType: FILE, dataFlow: IN");
-        let input = format!("--input={}", words.parameter("Input", input, kind));
+        let input = format!("--input={}", words.parameter("Input", input));
         unit.push(input.clone());
         assemble.push(input);
     }
     unit.extend(words.words(&job.own_unit_words()));
     if let Some(output) = &job.output {
-        let output = words.parameter("Output", output, path(output, "PATH, objectType: FILE, dataFlow: OUT"));
-        assemble.push(format!("--output={output}"));
+        assemble.push(format!("--output={}", words.parameter("Output", output)));
     }
     assemble.push("-y".to_owned());
     assemble.extend(words.words(&job.assemble_words));
@@ -86,11 +84,6 @@ parameterDefinitions:
         onRun:
 {assemble}"#
     )
-}
-
-/// The type of a parameter that is a path. One that is not whole would be taken as one beside the template.
-fn path(value: &str, kind: &'static str) -> &'static str {
-    if value.starts_with('/') { kind } else { "STRING" }
 }
 
 /// A call of `remaster` with these arguments.

@@ -347,11 +347,13 @@ fn requirements_are_named_only_when_there_are_some() {
 }
 
 #[test]
-fn a_moved_input_reaches_both_steps_of_openjd_as_a_path() {
+fn paths_reach_both_steps_of_openjd_as_strings() {
     let text = job(Kind::Openjd, &film("/films/a.mkv"));
     assert_eq!(text.matches("--input={{Param.Input}}").count(), 2, "{text}");
-    says(&text, &["{name: Input, type: PATH, objectType: FILE, dataFlow: IN, default: \"/films/a.mkv\"}"]);
-    says(&text, &["{name: Output, type: PATH, objectType: FILE, dataFlow: OUT"]);
+    for name in ["Plan", "Input", "Output"] {
+        says(&text, &[&format!("{{name: {name}, type: STRING, default: \"/films/a.mkv\"}}")]);
+    }
+    assert!(!text.contains("PATH"), "a whole path is no default of a PATH: {text}");
 }
 
 #[test]
@@ -396,6 +398,12 @@ fn quoted_words_are_read_back_by_shells() {
     assert!(HOSTILE.iter().all(|word| !quote::yaml(word).contains(char::is_control)));
 }
 
+/// The command that the first line of a job says, for the job in `file`.
+fn start_of(job: &str, file: &str) -> String {
+    let line = job.lines().next().unwrap().strip_prefix("# Start: ").unwrap();
+    line.split(',').next().unwrap().replace("FILE", file)
+}
+
 /// The folder `bin` with openjd, kubernetes-validate and a python that knows YAML.
 fn tools() -> PathBuf {
     std::env::var_os("REMASTER_FARM_TOOLS").unwrap_or_else(|| panic!("set REMASTER_FARM_TOOLS")).into()
@@ -412,9 +420,12 @@ fn openjd_runs_the_job_whatever_the_names_are() {
         let (input, output) = (names.get(1).cloned(), names.get(2).cloned());
         let (unit_words, assemble_words) = (hostile.to_vec(), hostile.to_vec());
         let film = Job { input, output, unit_words, assemble_words, ..film(&names[0]) };
-        let template = bench.write("job.yaml", &job(Kind::Openjd, &film));
-        let mut run = bench.command(tools().join("openjd"));
-        ran(run.arg("run").arg(&template).args(["--step", "Assemble", "--run-dependencies"]));
+        let text = job(Kind::Openjd, &film);
+        bench.write("job.yaml", &text);
+        // As the job says, in another folder than that of the job.
+        let path = format!("{}:{}:$PATH", bench.path("bin").display(), tools().display());
+        let line = format!("PATH={path}; {}", start_of(&text, "../job.yaml"));
+        ran(bench.command("bash").current_dir(bench.path("calls")).args(["-c", &line]));
         check(&bench.calls(), &film);
     }
     // A real worker of a farm would look at these.

@@ -1,6 +1,7 @@
 //! Units, from outside.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod checkpoints;
 mod common;
 
 mod input;

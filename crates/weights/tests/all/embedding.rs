@@ -98,8 +98,9 @@ fn safetensors_files_and_checkpoints_have_one_too() {
 }
 
 #[test]
+#[ignore = "published: needs the embedding, at REMASTER_POS_EMB"]
 fn the_published_files_are_known_by_their_hash() {
-    let Some(path) = std::env::var_os("REMASTER_POS_EMB") else { return };
+    let path = std::env::var_os("REMASTER_POS_EMB").unwrap();
     let path = Path::new(&path);
     let found = TextEmbedding::open(path, 5120).unwrap();
     assert_eq!((found.rows, found.published), (58, Some(true)));

@@ -47,6 +47,21 @@ fn wrong_usage_is_one_json_document_too() {
 }
 
 #[test]
+fn a_number_out_of_its_range_is_refused_in_words() {
+    let desk = desk();
+    for (line, words) in [
+        ("film.mkv -o o.mkv --crf 99", "'--crf <N>': it must be a whole number from 0 to 63"),
+        ("film.mkv -o o.mkv --crf 300", "it must be a whole number from 0 to 63"),
+        ("film.mkv -o o.mkv --encoder-threads 100000", "it must be a whole number from 1 to 64"),
+        ("film.mkv -o o.mkv --unit-frames 0", "it must be a whole number from 1 to 1000000"),
+        ("compare a.mkv b.mkv --frames 0", "it must be a whole number of 1 or more"),
+        ("film.mkv -o o.mkv --seed 1.5", "it must be a whole number of 0 or more"),
+    ] {
+        desk.run(line).ends(2, &[words]);
+    }
+}
+
+#[test]
 fn a_flag_that_could_do_nothing_is_refused() {
     desk().run("doctor --backend reference --threads 2").ends(2, &["--threads", "reference"]);
 }

@@ -28,8 +28,7 @@ const CASES: [usize; 2] = [400, 1000];
 const LONGEST: Duration = Duration::from_secs(5);
 const MEMORY: u64 = 64 << 20;
 
-const HOW: &str =
-    "--model identity --resolution 48 --unit-frames 12 --piece-frames 12 --device cpu --threads 1";
+const HOW: &str = "--model identity --vae identity --resolution 48 --unit-frames 12 --piece-frames 12 --device cpu --threads 1";
 
 /// What no run may touch.
 const CANARY: [&str; 4] = ["canary/file", "canary/other", "canary/folder/plan.json", "canary/folder/lock"];

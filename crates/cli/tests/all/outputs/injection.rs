@@ -11,6 +11,14 @@ fn rewrite(desk: &Desk, from: &str, to: &str, change: impl FnOnce(&mut Value)) {
     let mut about: Value = serde_json::from_str(text).unwrap();
     change(&mut about);
     header["__metadata__"]["remaster"] = about.to_string().into();
+    // With the hash that a writer would give it.
+    let data = |name: &str| {
+        let offset = |n: usize| header[name]["data_offsets"][n].as_u64().unwrap() as usize;
+        bytes[8 + length + offset(0)..8 + length + offset(1)].to_vec()
+    };
+    let parts = ["pts", "shots", "sums"].into_iter().filter(|name| header.get(name).is_some()).flat_map(data);
+    let sealed: Vec<u8> = about.to_string().into_bytes().into_iter().chain(parts).collect();
+    header["__metadata__"]["sha256"] = remaster_weights::sha256_of_bytes(&sealed).to_string().into();
     let mut text = serde_json::to_vec(&header).unwrap();
     text.resize(length, b' ');
     let whole = [&(length as u64).to_le_bytes()[..], &text, &bytes[8 + length..]].concat();

@@ -462,7 +462,7 @@ mod tests {
         }
         println!("{} kernels", all.len());
         if !found {
-            remaster_testkit::not_run("spirv-val on the kernels", "it was not found");
+            remaster_testkit::no_part("spirv-val", "spirv-val on the kernels", "it was not found");
         }
     }
 }

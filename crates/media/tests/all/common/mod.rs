@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use remaster_media::{
-    Colour, Decoder, Deinterlace, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said, Span, Stop,
-    TimeBase, Tools, Y4mWriter, probe,
+    Colour, Decoder, Deinterlace, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said, Secrets,
+    Span, Stop, TimeBase, Tools, Y4mWriter, probe,
 };
 use remaster_picture::{Frame, Layout, StillInfo, png};
 
 /// The ffmpeg under test: `REMASTER_FFMPEG`, or the one of the system.
 pub(crate) fn tools() -> Tools {
     let path = std::env::var_os("REMASTER_FFMPEG").map(PathBuf::from);
-    Tools::find(path.as_deref(), Stop::never()).unwrap()
+    Tools::find(path.as_deref(), Stop::never(), Secrets::default()).unwrap()
 }
 
 pub(crate) fn media(name: &str) -> PathBuf {
@@ -40,7 +40,11 @@ pub(crate) fn dies_of(file: &Path) -> bool {
     let mut command = Command::new(program);
     command.args(["-v", "quiet", "-nostdin", "-i"]).arg(file).args(["-f", "null", "-"]);
     // By a signal, or by an exception of Windows.
-    command.status().unwrap().code().is_none_or(|code| code as u32 >> 24 == 0xC0)
+    let dies = command.status().unwrap().code().is_none_or(|code| code as u32 >> 24 == 0xC0);
+    if dies {
+        remaster_testkit::no_part("mpegts", &file.display().to_string(), "this ffmpeg dies of MPEG-TS");
+    }
+    dies
 }
 
 /// A script that stands in for ffmpeg, with an ffprobe beside it.

@@ -6,9 +6,10 @@ use std::io::{Cursor, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use remaster_media::{FrameSink, MediaError, SegmentKind, Stop, Y4mReader};
+use remaster_media::{FrameSink, MediaError, SampleSink, SegmentKind, Stop, Y4mReader};
 use remaster_picture::Frame;
 use remaster_plan::{LookBack, Windows};
 use remaster_restore::{Checkpoint, Cuts, Pool};
@@ -16,9 +17,33 @@ use remaster_scenes::Shots;
 use remaster_store::testkit::Memory;
 use remaster_store::{Commit, Journal, Key, Limits, Store};
 use remaster_units::{
-    FilmPlan, First, Input, Model, NewPiece, Outcome, Request, Restoring, ResultClass, Settings, UnitsError,
-    Watch, Work, assemble, read_all, survey, work,
+    Checkpoints, FilmPlan, First, Input, Model, NewPiece, Outcome, Progress, Request, Restoring, ResultClass,
+    Settings, UnitsError, Watch, Work, assemble, read_all, survey, work,
 };
+
+/// How a worker that makes frames one by one saves them.
+pub(crate) struct Saves {
+    /// How often.
+    pub(crate) every: Duration,
+    /// Bytes that checkpoints may take.
+    pub(crate) room: u64,
+    /// Which frames share a correction of colour.
+    pub(crate) pool: Pool,
+}
+
+impl Default for Saves {
+    fn default() -> Self {
+        Saves { every: Duration::ZERO, room: 1 << 20, pool: POOL }
+    }
+}
+
+/// How a worker ends that does not complete its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Dies,
+    IsStopped,
+    IsCancelled,
+}
 
 /// What a worker makes of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +72,8 @@ pub(crate) struct Desk {
     pub(crate) plan: FilmPlan,
     /// Damage that workers told of.
     pub(crate) damaged: Cell<usize>,
+    /// How far workers saved their frames.
+    pub(crate) progress: Arc<Progress>,
     /// What the frames of this film become.
     restored: f32,
     scratch: tempfile::TempDir,
@@ -105,7 +132,15 @@ impl Desk {
         let plan = plan(&film, FRAMES, 40, 20).unwrap();
         let units = plan.units.len() as u32;
         let journal = Journal::make(memory.store(limits()), units, &plan.to_json().unwrap()).unwrap();
-        let desk = Desk { memory, journal, plan, damaged: Cell::default(), restored, scratch };
+        let desk = Desk {
+            memory,
+            journal,
+            plan,
+            damaged: Cell::default(),
+            progress: Arc::default(),
+            restored,
+            scratch,
+        };
         assert_eq!((0..3).map(|unit| desk.pieces(unit)).collect::<Vec<_>>(), [2, 2, 2]);
         desk
     }
@@ -196,12 +231,15 @@ impl Desk {
             folder: self.scratch.path(),
             every: Duration::ZERO,
             most_kept: 1000,
+            checkpoints: None,
+            progress: Arc::default(),
             stop: Arc::new(|| false),
             watch: Watch::new(&input, &self.plan.settings.input, First::Samples, Arc::new(|| false)),
             worker: "test".into(),
+            producer: None,
             left: way == Way::Leave,
         };
-        let new: NewPiece = Box::new(|path: &Path| Ok(Box::new(Text(File::create_new(path).unwrap())) as _));
+        let new = new_piece();
         let planned = self.plan.unit(unit)?.unit.clone();
         let pieces = planned.pieces(self.plan.piece_frames, &windows(), POOL);
         let end = match stops {
@@ -229,6 +267,75 @@ impl Desk {
         let ended = work(&setup, unit, new, restore, &mut damaged);
         self.damaged.set(self.damaged.get() + damaged.len());
         ended
+    }
+
+    /// A worker that makes frames one by one and saves them, up to a frame of the film. Returns how it ended, and the frames
+    /// that it was asked for.
+    pub(crate) fn saves(
+        &self,
+        unit: u32,
+        saves: &Saves,
+        end: Option<(usize, End)>,
+    ) -> (Result<Outcome, UnitsError>, Vec<usize>) {
+        let input = self.scratch.path().join("film");
+        let flags = [End::IsStopped, End::IsCancelled].map(|kind| (kind, Arc::new(AtomicBool::default())));
+        let flag = |kind: End| {
+            let flag = flags.iter().find(|(flag, _)| *flag == kind).map(|(_, flag)| Arc::clone(flag));
+            Arc::new(move || flag.as_ref().is_some_and(|flag| flag.load(SeqCst)))
+        };
+        let setup = Work {
+            journal: &self.journal,
+            plan: &self.plan,
+            windows: windows(),
+            pool: saves.pool,
+            folder: self.scratch.path(),
+            every: Duration::ZERO,
+            most_kept: 1000,
+            checkpoints: Some(Checkpoints {
+                every: saves.every,
+                room: saves.room,
+                is_cancelled: flag(End::IsCancelled),
+            }),
+            progress: Arc::clone(&self.progress),
+            stop: flag(End::IsStopped),
+            watch: Watch::new(&input, &self.plan.settings.input, First::Samples, Arc::new(|| false)),
+            worker: "test".into(),
+            producer: None,
+            left: false,
+        };
+        let mut asked = Vec::new();
+        let restore = &mut |Restoring { from, mut sink, unit, .. }: Restoring<'_>| {
+            for number in from..unit.frames().end {
+                if let Some((_, kind)) = end.filter(|(end, _)| *end == number) {
+                    flags
+                        .iter()
+                        .filter(|(flag, _)| *flag == kind)
+                        .for_each(|(_, flag)| flag.store(true, SeqCst));
+                    if kind != End::IsStopped {
+                        return Err(UnitsError::Plan { reason: "the worker died".into() });
+                    }
+                }
+                asked.push(number);
+                sink.write(&Frame { data: vec![number as f32; 12], ..Frame::new(2, 2, 3) }, number as i64)?;
+            }
+            Ok(sink.finish()?)
+        };
+        let mut damaged = Vec::new();
+        let ended = work(&setup, unit, new_piece(), restore, &mut damaged);
+        self.damaged.set(self.damaged.get() + damaged.len());
+        (ended, asked)
+    }
+
+    /// The film if frames are made one by one.
+    pub(crate) fn numbered() -> String {
+        (0..FRAMES).map(|number| line(number as i64, number as f32)).collect()
+    }
+
+    /// Names of checkpoints of a unit.
+    pub(crate) fn checkpoints(&self, unit: u32) -> Vec<String> {
+        let mut names = self.journal.kept_names(unit).unwrap();
+        names.sort();
+        names
     }
 
     pub(crate) fn dies_after(&self, unit: u32, way: Way, pieces: usize) -> Result<Outcome, UnitsError> {
@@ -268,20 +375,47 @@ impl Desk {
     }
 }
 
+/// Pieces are files of text, in place of those of workers that died.
+fn new_piece() -> NewPiece {
+    Box::new(|path: &Path| Ok(Box::new(Text { file: File::create(path).unwrap(), samples: Vec::new() }) as _))
+}
+
 fn line(pts: i64, value: f32) -> String {
     format!("{pts}:{value}\n")
 }
 
 /// A piece as text: a line for each frame.
-struct Text(File);
+struct Text {
+    file: File,
+    /// The value of the last frame.
+    samples: Vec<u8>,
+}
 
 impl FrameSink for Text {
     fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
-        self.0.write_all(line(pts, frame.data[0]).as_bytes()).unwrap();
+        let samples = frame.data[0].to_le_bytes();
+        self.write_samples(&samples, pts)?;
+        self.samples = samples.to_vec();
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        Ok(())
+    }
+}
+
+impl SampleSink for Text {
+    fn frame_bytes(&self) -> usize {
+        4
+    }
+
+    fn samples(&self) -> &[u8] {
+        &self.samples
+    }
+
+    fn write_samples(&mut self, samples: &[u8], pts: i64) -> Result<(), MediaError> {
+        let value = f32::from_le_bytes(samples.try_into().unwrap());
+        self.file.write_all(line(pts, value).as_bytes()).unwrap();
         Ok(())
     }
 }
