@@ -30,6 +30,9 @@ pub const MAX_AREA: u64 = 1 << 28;
 
 /// The most frames that a header is believed: 145 years at 240 frames per second.
 pub(crate) const MAX_FRAMES: usize = 1 << 40;
+
+/// Bytes of a file whose packets are counted: reading them takes less time than starting ffprobe.
+const MAX_COUNTED: u64 = 32 << 20;
 /// The longest clip that a header is believed, in seconds: 30 years.
 const MAX_SECONDS: f64 = 1e9;
 /// The most letters of a name or tag.
@@ -187,10 +190,13 @@ pub(crate) fn frame_rate(text: &str) -> Option<TimeBase> {
 
 /// Looks into a file. Interlaced and HDR material is found, not judged.
 pub fn probe(tools: &Tools, path: &Path) -> Result<Probe, MediaError> {
-    remaster_disk::read_named(path)
-        .map(drop)
-        .map_err(|source| MediaError::Open { path: path.to_owned(), source })?;
-    let (json, _) = ask(tools, path, &["-show_format", "-show_streams", "-show_chapters"])?;
+    let size = remaster_disk::read_named(path)
+        .and_then(|file| file.metadata())
+        .map_err(|source| MediaError::Open { path: path.to_owned(), source })?
+        .len();
+    let count: &[&str] = if size <= MAX_COUNTED { &["-count_packets"] } else { &[] };
+    let (json, _) =
+        ask(tools, path, &[&["-show_format", "-show_streams", "-show_chapters"], count].concat())?;
     let raw: RawProbe = parse(path, &json)?;
     let selector = raw.video(path)?.index.to_string();
     let first = ["-select_streams", &selector, "-show_frames", "-read_intervals", "%+#8"];
@@ -344,7 +350,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     let duration = own.or_else(tagged).or_else(|| seconds(format.duration.as_deref()));
     let by_time = duration.zip(rate).map(|(d, r)| (d * r.num as f64 / r.den as f64).round() as usize);
     let by_time = by_time.filter(|n| *n <= MAX_FRAMES);
-    let counted = s.nb_frames.as_ref().and_then(|n| n.parse().ok()).filter(|n| *n <= MAX_FRAMES);
+    let number = |text: &Option<String>| text.as_ref()?.parse().ok().filter(|n| *n <= MAX_FRAMES);
+    let (counted, packets) = (number(&s.nb_frames), number(&s.nb_read_packets).filter(|n| *n > 0));
     let hdr = colour.is_hdr().then(|| hdr(frames.iter().flat_map(|f| &f.side_data_list)));
     let sample_aspect = s.sample_aspect_ratio.as_deref().and_then(ratio);
     let sample_aspect = sample_aspect.map_or([1, 1], |r| [r.num as u32, r.den as u32]);
@@ -365,8 +372,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         order,
         time_base,
         rate,
-        // An index can list frames that an edit leaves out.
-        frames: match (by_time, counted) {
+        // An index can list frames that an edit leaves out. Where there is none, a variable rate has fewer than its highest.
+        frames: match (by_time, counted.or(packets.filter(|_| by_time.is_some()))) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         },

@@ -54,7 +54,7 @@ const ENCODED: [(&str, [f64; 2]); 10] = [
 const ENCODED_OTHERWISE: [f64; 2] = [0.11, 0.012];
 
 /// Seconds that the resize of [`slowness`] takes on the machine of the tables.
-const RESIZED: f64 = 0.003;
+const RESIZED: f64 = 0.0008;
 
 /// A film has shots that are looked for: this share of what it takes to read a frame.
 const CUT: f64 = 0.3;
@@ -143,8 +143,8 @@ impl Around {
         let scan = if by_units { ((decode + cut) / cores).max(cut) } else { 0.0 };
         let behind = finish + pack + if by_frame { 0.0 } else { unpack };
         let once = start.as_secs_f64();
-        // An encoder is tried before the work, twice.
-        let ahead = if is_ready { 0.0 } else { 3.0 * once };
+        // An encoder is asked for its options and tried before the work, that of pieces and that of the film, each with a decoder.
+        let ahead = if is_ready { 0.0 } else { 5.0 * once };
         Around {
             ready: began.elapsed().as_secs_f64() + ahead,
             start: if codec.is_some() || encoder.is_some() { once } else { 0.0 },

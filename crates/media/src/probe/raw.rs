@@ -72,6 +72,8 @@ pub(crate) struct RawStream {
     /// Number in its container, as `0x100`.
     pub(super) id: Option<String>,
     pub(super) nb_frames: Option<String>,
+    /// Packets of a small file.
+    pub(super) nb_read_packets: Option<String>,
     #[serde(default)]
     pub(super) has_b_frames: u32,
     #[serde(default)]
