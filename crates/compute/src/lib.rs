@@ -46,7 +46,7 @@ mod weight;
 pub use arena::{ALIGN, Arena, Buffer};
 pub use backend::Backend;
 pub use cancel::CancelToken;
-pub use cpu::CpuPath;
+pub use cpu::{CpuPath, folds_fused};
 pub use dtype::DType;
 pub use error::{ComputeError, Result, SourceError};
 pub use host_tensor::{Difference, HostTensor};

@@ -20,6 +20,7 @@ mod tokens;
 mod weights;
 
 pub use limits::Limits;
+pub use matmul::folds_fused;
 pub use path::CpuPath;
 
 use crate::arena::Arena;

@@ -146,15 +146,6 @@ impl Staged {
 /// This program, as a plan pins it.
 pub(crate) const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("REMASTER_BUILD"));
 
-/// Whether the CPU folds weights with fused multiply-adds, for whatever device. Nothing else of it counts: sums of up to 512
-/// products, which is what the networks have, are added up in one go whatever the caches.
-fn folds_fused() -> bool {
-    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-    return std::arch::is_x86_feature_detected!("fma");
-    #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
-    return cfg!(target_arch = "aarch64");
-}
-
 /// The files of networks, as they are now.
 fn used(networks: &Networks) -> Result<Vec<(PathBuf, Hash)>, Error> {
     let names = networks.names.iter().map(PathBuf::from).chain(networks.text.clone());
@@ -341,7 +332,7 @@ impl Staged {
         match self.film.site.build.collapse {
             _ if matches!(self.film.networks.kind, NetworksKind::None) => {}
             false => backend += ", upsamplers in steps",
-            true if !folds_fused() => backend += ", folded without FMA",
+            true if !remaster_compute::folds_fused() => backend += ", folded without FMA",
             true => {}
         }
         Ok(ResultClass {

@@ -5,7 +5,7 @@ use half::f16;
 
 pub(crate) use super::super::kernels::winograd::transform_kernel;
 use super::super::kernels::{amx, winograd};
-use super::super::matmul::{Matrix, matmul};
+use super::super::matmul::matmul;
 use super::super::path::CpuPath;
 use super::super::pool::Pool;
 use super::super::scratch::Shared;
@@ -408,9 +408,9 @@ pub(crate) fn fold(
 ) {
     for (n, (tap, rows)) in pairs.iter().enumerate() {
         // [cout, mid] times [mid, cin].
-        let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
-        let right = Matrix::rows(&matrix[rows * cin..(rows + cout) * cin], cin);
-        matmul([cout, cin, cout], sums, cin, n > 0, left, right);
+        let left = &kernel[tap * cout * cout..(tap + 1) * cout * cout];
+        let right = &matrix[rows * cin..(rows + cout) * cin];
+        matmul([cout, cin, cout], sums, n > 0, left, right);
     }
 }
 
